@@ -1,0 +1,40 @@
+"""The dispatch core: values, operators, the stack of transformations and `apply`.
+
+Nothing here knows an operator or a transformation by name. `apply(op, *inputs)` hands an operator to the top of
+the stack; each layer answers, or passes on to the one below; the evaluator at the bottom asks the kernel table.
+"""
+
+from . import rules
+from .basic import (
+    CreateTensor,
+    DupTensor,
+    GetAttr,
+    GetId,
+    GetName,
+    IsScalar,
+    PopScope,
+    PushScope,
+    RenameValue,
+)
+from .dispatch import Segment, Transformation, apply, install_bottom, stack
+from .dtypes import default_dtype, default_dtype_scope, set_default_dtype
+from .errors import (
+    DTypeError,
+    GradError,
+    IndexOutOfRangeError,
+    InterpError,
+    LeakedValueError,
+    OperatorError,
+    RuleError,
+    ShapeError,
+    StackError,
+    TraceError,
+)
+from .evaluate import EvalTransformation, infer
+from .operator import OpDef, Operator, OperatorKind
+from .record import record
+from .subgraph import Expr, Subgraph
+from .tensor import Tensor, tensor
+from .value import Scope, Spec, Value, Wrapper
+
+install_bottom(EvalTransformation())

@@ -1,0 +1,406 @@
+"""The stack of transformations, and `apply`: the one entrance of every operation.
+
+The registered layers are an immutable linked list of `Level`s in a context variable, so each thread and each
+asyncio task has its own. While a layer handles a request, the thread's position is the level below it, and an
+`apply` made meanwhile starts there. That is all: whatever a layer does, it can only go down.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .errors import Line, StackError
+from .operator import Operator
+from .position import Thread, local
+from .value import Scope, Wrapper, settle
+
+__all__ = ["Handle", "Level", "Segment", "Transformation", "apply", "current_level", "stack"]
+
+ndarray = np.ndarray
+
+
+class Segment(enum.IntEnum):
+    """Where in the stack a layer belongs that is opened with no regard to nesting; higher is nearer the user."""
+
+    EVAL = 0
+    SYMBOL = 10
+    TRACE = 20
+    COMPILED = 30
+    MIDDLE = 50
+    GRAD = 70
+    FORMAT = 80
+    TOP = 100
+
+
+class Handle:
+    """What user code holds: a reference to a value that Python code can rebind. `Tensor` is its one subclass."""
+
+    __slots__ = ("__weakref__", "_value")
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+
+class Transformation:
+    """A layer of the stack. Subclass it, define `apply_transformation`, and open it with `with`.
+
+    `apply_transformation(op, inputs)` answers an operator by returning a sequence of output values, usually
+    after calling `apply(op, *inputs)`, which goes to the layer below. Whatever it must recognise later it
+    wraps in a `Wrapper` of its own; `unwrap` takes that off for a reader.
+
+    A class that sets `only_wrapped = True` promises to pass on, unchanged, every computing operator none of
+    whose inputs it wrapped; the dispatcher then does not even ask it.
+
+    >>> import interp, ops
+    >>> class Count(interp.Transformation):
+    ...     seen = 0
+    ...     def apply_transformation(self, op, inputs):
+    ...         self.seen += op.computes
+    ...         return interp.apply(op, *inputs)
+    >>> with Count() as count:
+    ...     y = ops.exp(interp.tensor(1.0)) * 2
+    >>> count.seen
+    2
+    """
+
+    segment: ClassVar[Segment] = Segment.MIDDLE
+    only_wrapped: ClassVar[bool] = False
+    takes_programs: ClassVar[bool] = False
+
+    scope: Scope | None = None
+
+    @property
+    def name(self) -> str:
+        """How the layer is called in logs and errors."""
+        return type(self).__name__
+
+    def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Answer `op`; by default, pass it on to the layer below."""
+        return apply(op, *inputs)
+
+    def unwrap(self, value: Any) -> Any:
+        """The value below, where `value` is one that this layer wrapped; else `value` itself."""
+        scope = self.scope
+        if scope is not None and isinstance(value, Wrapper) and value.scope is scope:
+            return value.unwrap()
+        return value
+
+    def make_scope(self) -> Scope:
+        """The lifetime of the wrappers made from now until the layer is unregistered."""
+        return Scope(self.name)
+
+    def on_register(self) -> None:
+        """Called just after the layer came onto a stack."""
+
+    def on_unregister(self) -> None:
+        """Called just before the layer leaves."""
+
+    @property
+    def pos(self) -> int:
+        """How many layers lie below this one in the current stack. Raises StackError when it is not on it."""
+        level = current_level()
+        while level.below is not None:
+            if level.layer is self:
+                return level.depth
+            level = level.below
+        raise StackError(f"{self.name} is not on the current stack:\n{describe_stack()}")
+
+    def register(self) -> Transformation:
+        """Put the layer on top of the current stack (within an `apply`: onto the current position)."""
+        _push(self)
+        return self
+
+    def register_at(self, pos: int) -> Transformation:
+        """Insert the layer so that `pos` layers lie below it (1 is just above the evaluator).
+
+        Raises StackError when there are fewer layers, or when `segment` forbids the place.
+        """
+        _insert(self, pos)
+        return self
+
+    def register_by_segment(self) -> Transformation:
+        """Insert the layer above every layer of its own or a lower segment."""
+        pos = 1
+        for index, layer in enumerate(reversed(stack())):
+            if index and layer.segment <= self.segment:
+                pos = index + 1
+        return self.register_at(pos)
+
+    def unregister(self) -> None:
+        """Take the layer off the current stack, wherever it is. Its values settle.
+
+        Raises StackError when it is not there.
+        """
+        _remove(self)
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        self.register()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        close(self, exc[0] is None)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class Level:
+    """One layer in one stack: the layer and the level below it. Immutable."""
+
+    __slots__ = ("below", "depth", "guarded", "layer", "observer", "plain")
+
+    def __init__(self, layer: Transformation, below: Level | None, observer: Any = None) -> None:
+        self.layer = layer
+        self.below = below
+        self.observer = observer
+        self.depth: int = 0 if below is None else below.depth + 1
+        # The first level that wants an operator none of whose inputs is a wrapper.
+        self.guarded: bool = layer.only_wrapped and below is not None and observer is None
+        self.plain: Level = below.plain if self.guarded and below is not None else self
+
+    def handle(self, thread: Thread, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Let this level, or the first below it that has a say, answer `op`."""
+        level = self
+        while level.guarded and op.computes:
+            scope = level.layer.scope
+            for value in inputs:
+                if isinstance(value, Wrapper) and value.scope is scope:
+                    break
+            else:
+                level = level.below  # type: ignore[assignment]
+                continue
+            break
+        below = level.below
+        if below is None and level.observer is None:
+            return level.layer.apply_transformation(op, inputs)
+        saved = thread.position
+        layer = level.layer
+        if below is None:
+            below = level
+        elif layer.scope is None:  # unregistered elsewhere, still in this task's chain: passes through
+            return below.handle(thread, op, inputs)
+        elif op.is_program and not layer.takes_programs:
+            thread.position = level
+            try:
+                return op.inline(inputs)
+            finally:
+                thread.position = saved
+        thread.position = below
+        try:
+            if level.observer is not None:
+                return level.observer.step(level, op, inputs)
+            return layer.apply_transformation(op, inputs)
+        finally:
+            thread.position = saved
+
+
+class _Nothing(Transformation):
+    """Stands at the bottom until the evaluator is installed."""
+
+
+_bottom = Level(_Nothing(), None)
+_chain: ContextVar[Level | None] = ContextVar("lamina_stack", default=None)
+_make_handle: Callable[[Any], Any] = Handle
+
+
+def install_bottom(layer: Transformation) -> None:
+    """Say what evaluates at the bottom of every stack; done once, when `interp` is imported."""
+    global _bottom
+    layer.scope = Scope(layer.name, opened_at=Line("import interp", 0))
+    _bottom = Level(layer, None)
+
+
+def install_handle(make: Callable[[Any], Any]) -> None:
+    """Say what wraps an output for user code; done once, when `interp` is imported."""
+    global _make_handle
+    _make_handle = make
+
+
+def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
+    """Hand `op` and its inputs to the top of the stack (within a layer: to the layer below it).
+
+    Given at least one `Tensor` it returns Tensors; given only values it returns values. Finished wrappers are
+    settled first. Raises whatever the layers raise, with the stack as it was before.
+
+    >>> import interp, ops
+    >>> interp.apply(ops.Elemwise("ADD"), interp.tensor(1.0), 2.0)
+    (tensor(3.),)
+    """
+    thread = local.thread
+    level = thread.position
+    if level is None:
+        level = _chain.get() or _bottom
+    handles = False
+    plain = True
+    values: list[Any] = []
+    for value in inputs:
+        if type(value) is not ndarray:
+            if isinstance(value, Handle):
+                handles = True
+                value = value._value
+            if isinstance(value, Wrapper):
+                plain = False
+                if not value.scope.live:
+                    value = settle(value)
+        values.append(value)
+    if plain and op.computes:
+        level = level.plain
+    if level.below is None and level.observer is None:
+        outputs = level.layer.apply_transformation(op, values)
+    else:
+        outputs = level.handle(thread, op, values)
+    if handles:
+        make = _make_handle
+        if len(outputs) == 1:
+            return (make(outputs[0]),)
+        return tuple([make(value) for value in outputs])
+    return tuple(outputs)
+
+
+def current_level() -> Level:
+    """The level at which an `apply` made now would start."""
+    return local.thread.position or _chain.get() or _bottom
+
+
+def stack() -> tuple[Transformation, ...]:
+    """The layers that an `apply` made now would go through, top first; the last one evaluates."""
+    return tuple(layers_from(current_level()))
+
+
+def layers_from(level: Level | None) -> list[Transformation]:
+    layers: list[Transformation] = []
+    while level is not None:
+        layers.append(level.layer)
+        level = level.below
+    return layers
+
+
+def describe_stack() -> str:
+    """The current stack, a line a layer, top first."""
+    return "\n".join(f"  {layer.scope!r}" if layer.scope else f"  <{layer.name}>" for layer in stack())
+
+
+# How the stack changes. Levels are immutable, so whoever is using an older chain is not disturbed.
+
+
+def replace_chain(level: Level) -> None:
+    """Make `level` the place where the next `apply` starts: the position within an `apply`, else the chain."""
+    thread = local.thread
+    if thread.position is not None:
+        thread.position = level
+    else:
+        _chain.set(None if level is _bottom else level)
+
+
+def _claim(layer: Transformation) -> None:
+    if layer.scope is not None:
+        raise StackError(
+            f"{layer.name} is already registered ({layer.scope!r}); a transformation is on one stack at a time: "
+            "make a new one"
+        )
+    layer.scope = layer.make_scope()
+
+
+def _release(layer: Transformation) -> None:
+    scope = layer.scope
+    layer.scope = None
+    if scope is not None:
+        scope.close()
+
+
+def _register(layer: Transformation, level: Level) -> None:
+    before = current_level()
+    _claim(layer)
+    replace_chain(level)
+    try:
+        layer.on_register()
+    except BaseException:
+        _release(layer)
+        replace_chain(before)
+        raise
+
+
+def _rebuild(level: Level, change: Callable[[Level], Level | None], observer: Any) -> Level:
+    """The chain with `change` made to it: what a level answers becomes the chain from there on down."""
+    above: list[Level] = []
+    changed = change(level)
+    while changed is None:
+        above.append(level)
+        assert level.below is not None
+        level = level.below
+        changed = change(level)
+    for upper in reversed(above):
+        changed = Level(upper.layer, changed, observer)
+    return changed
+
+
+def _push(layer: Transformation) -> None:
+    level = current_level()
+    _register(layer, Level(layer, level, level.observer))
+
+
+def _insert(layer: Transformation, pos: int) -> None:
+    top = current_level()
+    if not 1 <= pos <= top.depth + 1:
+        raise StackError(f"{layer.name} cannot be registered at {pos}; positions run from 1 to {top.depth + 1}")
+    layers = layers_from(top)
+    upper, lower = layers[: top.depth + 1 - pos], layers[top.depth + 1 - pos : -1]
+    if any(other.segment < layer.segment for other in upper) or any(other.segment > layer.segment for other in lower):
+        raise StackError(
+            f"{layer.name} (segment {layer.segment.name}) at position {pos} would break the order of segments "
+            f"in this stack, top first:\n{describe_stack()}\nUse register_by_segment(), or nest it with `with`."
+        )
+
+    def place(level: Level) -> Level | None:
+        return Level(layer, level, top.observer) if level.depth == pos - 1 else None
+
+    _register(layer, _rebuild(top, place, top.observer))
+
+
+def _holds(level: Level | None, layer: Transformation) -> bool:
+    while level is not None:
+        if level.layer is layer:
+            return True
+        level = level.below
+    return False
+
+
+def _remove(layer: Transformation) -> None:
+    top = current_level()
+    if not _holds(top, layer) or layer.scope is None:
+        raise StackError(f"{layer.name} is not registered on the current stack, top first:\n{describe_stack()}")
+
+    def cut(level: Level) -> Level | None:
+        return level.below if level.layer is layer else None
+
+    try:
+        layer.on_unregister()
+    finally:
+        replace_chain(_rebuild(top, cut, top.observer))
+        _release(layer)
+
+
+def close(layer: Transformation, orderly: bool) -> None:
+    """End the scope of `layer`; an error where it is not the innermost one, unless one is already on its way."""
+    top = current_level()
+    innermost = top.layer is layer
+    shown = "" if innermost else describe_stack()
+    opened = layer.scope
+    if _holds(top, layer) and opened is not None:
+        _remove(layer)
+    elif opened is not None:
+        try:
+            layer.on_unregister()
+        finally:
+            _release(layer)
+    if not innermost and orderly:
+        raise StackError(
+            f"{layer.name} was closed out of order, or where it was not opened (opened: {opened!r}); a scope must "
+            "be closed in the thread or task that opened it, after the scopes inside it (a generator suspended "
+            f"inside a scope breaks this). It has been taken off. The stack was, top first:\n{shown}"
+        )

@@ -1,0 +1,325 @@
+"""The bottom of every stack: operators are evaluated on numpy arrays by the kernel table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from . import rules
+from .basic import (
+    CreateTensor,
+    DupTensor,
+    GetAttr,
+    GetId,
+    GetName,
+    IsScalar,
+    PopScope,
+    PushScope,
+    RenameValue,
+)
+from .dispatch import Segment, Transformation
+from .dtypes import dtype_of_scalar
+from .errors import DTypeError, InterpError, LeakedValueError, OperatorError, RuleError, ShapeError
+from .operator import OpDef, Operator, memo
+from .value import Scope, Spec, Wrapper, short, spec_of
+
+__all__ = ["EvalTransformation", "NamedValue", "as_array", "infer"]
+
+ndarray = np.ndarray
+_TUPLE = tuple
+_SCALARS = (float, int, complex, bool)
+
+
+class NamedValue(Wrapper):
+    """An array that was given a name by RenameValue; the evaluator's own wrapper."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, scope: Scope, value: Any, name: str) -> None:
+        self.scope = scope
+        self.value = value
+        self.name = name
+
+    def flatten(self) -> tuple[Any, ...]:
+        return (self.value,)
+
+    def unflatten(self, leaves: tuple[Any, ...]) -> Wrapper:
+        return NamedValue(self.scope, leaves[0], self.name)
+
+    def settled(self) -> Any:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"NamedValue({self.name!r}, {short(self.value)})"
+
+
+def as_array(value: Any) -> Any:
+    """The array of a bottom value; a Python scalar becomes a 0-d array of the dtype that it takes alone."""
+    if type(value) in _SCALARS:
+        return np.asarray(value, dtype_of_scalar(value))
+    return value
+
+
+class EvalTransformation(Transformation):
+    """Evaluates every operator on numpy. Knows no operator by name: it asks the kernel table.
+
+    Host arrays go in and come out. An array that has become a value is never written to again.
+    """
+
+    segment: ClassVar[Segment] = Segment.EVAL
+
+    def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        if not op.computes:
+            return self.answer(op, inputs)
+        try:
+            kernel = op._memo.kernel  # type: ignore[attr-defined]
+            if kernel is None:
+                kernel = _resolve(op)
+        except AttributeError:
+            kernel = _resolve(op)
+        for value in inputs:
+            if type(value) is not ndarray and isinstance(value, Wrapper):
+                inputs = [self.take(v, op) for v in inputs]
+                break
+        return kernel(op, inputs)  # type: ignore[no-any-return]
+
+    def take(self, value: Any, op: Operator) -> Any:
+        """The bare value behind one that may still be wrapped."""
+        while isinstance(value, Wrapper):
+            if value.scope is self.scope or not value.scope.live:
+                value = value.unwrap() if value.scope.live else value.settled()
+            elif value.passes_as_constant:
+                value = value.unwrap()
+            else:
+                raise LeakedValueError(
+                    f"{type(op).__name__} was given {value!r}, which belongs to {value.scope!r}; that transformation "
+                    "is not on this thread's or task's stack, or is not above the place where the value was used"
+                )
+        return value
+
+    def answer(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The operators that ask and make rather than compute."""
+        rule = _basic.get(type(op))
+        if rule is None:
+            return op.fallback(inputs)
+        return (rule(self, op, *inputs),) if rule not in _silent else ()
+
+    def unwrap(self, value: Any) -> Any:
+        return self.take(value, GetName())
+
+
+def _read_only(value: Any) -> Any:
+    array = np.asarray(as_array(value))
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def _get_attr(self: EvalTransformation, op: Any, value: Any) -> Any:
+    attr = op.attr
+    if attr is GetAttr.Attr.SHAPE:
+        return spec_of(value).shape
+    if attr is GetAttr.Attr.DTYPE:
+        return spec_of(value).dtype
+    if attr is GetAttr.Attr.DEVICE:
+        return "cpu"
+    if attr is GetAttr.Attr.NONE:
+        return None
+    return _read_only(self.take(value, op))
+
+
+def _create(self: EvalTransformation, op: Any, data: Any) -> Any:
+    dtype = op.dtype
+    if isinstance(data, Wrapper):
+        return data
+    if type(data) in _SCALARS:
+        return np.asarray(data, dtype_of_scalar(data) if dtype is None else dtype)
+    if op.create is CreateTensor.Kind.UNIQUE:
+        return np.asarray(data, dtype)
+    return np.array(data, dtype)  # the caller may change his array; a value never changes
+
+
+def _rename(self: EvalTransformation, op: Any, value: Any) -> Any:
+    if isinstance(value, NamedValue) and value.scope is self.scope:
+        value = value.value
+    assert self.scope is not None
+    return NamedValue(self.scope, value, op.name)
+
+
+def _get_name(self: EvalTransformation, op: Any, value: Any) -> str:
+    return value.name if isinstance(value, NamedValue) else ""
+
+
+def _get_id(self: EvalTransformation, op: Any, value: Any) -> int:
+    return id(value)
+
+
+def _is_scalar(self: EvalTransformation, op: Any, value: Any) -> bool:
+    return spec_of(value).shape == ()
+
+
+def _dup(self: EvalTransformation, op: Any, value: Any) -> Any:
+    return np.array(as_array(self.take(value, op)))
+
+
+def _scope(self: EvalTransformation, op: Any) -> None:
+    return None
+
+
+_basic: dict[type[Operator], Callable[..., Any]] = {
+    GetAttr: _get_attr,
+    CreateTensor: _create,
+    RenameValue: _rename,
+    GetName: _get_name,
+    GetId: _get_id,
+    IsScalar: _is_scalar,
+    DupTensor: _dup,
+    PushScope: _scope,
+    PopScope: _scope,
+}
+_silent = (_scope,)
+
+
+def infer(op: Operator, specs: Sequence[Any]) -> tuple[Spec, ...]:
+    """The specs of the outputs of `op` on inputs with these specs.
+
+    Asks the inference rule; an operator without one is run on ones. Raises what the rule raises (ShapeError,
+    DTypeError, OperatorError), or RuleError where the rule itself is at fault.
+    """
+    rule = rules.infer.lookup(type(op))
+    if rule is None:
+        return _infer_by_running(op, specs)
+    try:
+        result = rule(op, *specs)
+    except InterpError:
+        raise
+    except TypeError as error:
+        wrong = _wrong_count(op, rule, len(specs))
+        if wrong is not None:
+            raise OperatorError(wrong) from None
+        raise RuleError(f"the infer rule of {type(op).__name__} failed on {_listed(specs)}: {error}") from error
+    except Exception as error:
+        raise RuleError(f"the infer rule of {type(op).__name__} failed on {_listed(specs)}: {error}") from error
+    outputs = result if type(result) is _TUPLE else (result,)
+    for output in outputs:
+        if not isinstance(output, Spec):
+            raise RuleError(f"the infer rule of {type(op).__name__} must return Specs, not {short(output)}")
+    return outputs
+
+
+def _infer_by_running(op: Operator, specs: Sequence[Any]) -> tuple[Spec, ...]:
+    kernel = bound_kernel(op)
+    arrays = [np.ones(spec.shape, spec.dtype) if isinstance(spec, Spec) else spec for spec in specs]
+    outputs = kernel(*arrays)
+    return tuple(spec_of(output) for output in (outputs if isinstance(outputs, tuple) else (outputs,)))
+
+
+def _listed(specs: Sequence[Any]) -> str:
+    return "(" + ", ".join(map(short, specs)) + ")"
+
+
+def _wrong_count(op: Operator, rule: Callable[..., Any], given: int) -> str | None:
+    bound = 1
+    if isinstance(rule, partial):
+        rule, bound = rule.func, 1
+    code = getattr(rule, "__code__", None)
+    if code is None or code.co_flags & 0x04 or code.co_varnames[:1] != ("op",):
+        return None
+    most = code.co_argcount - bound
+    least = most - len(rule.__defaults__ or ())  # type: ignore[attr-defined]
+    if least <= given <= most:
+        return None
+    wanted = str(most) if least == most else f"{least} to {most}"
+    return f"{op!r} takes {wanted} inputs, not {given}"
+
+
+def _resolve(op: Operator) -> Callable[..., Any]:
+    """The function that evaluates `op`: its kernel with the checks that the operator asks for."""
+    entry = memo(op)
+    if entry.kernel is None:
+        entry.kernel = (_checked if getattr(op, "checks_first", True) else _unchecked)(bound_kernel(op))
+    return entry.kernel
+
+
+def bound_kernel(op: Operator) -> Callable[..., Any]:
+    """The kernel rule of `op` as a function of the arrays alone. Raises RuleError when there is none."""
+    rule = rules.kernel.require(op)
+    return rule(op) if rule in rules.kernel.per_operator else partial(rule, op)  # type: ignore[no-any-return]
+
+
+def _unchecked(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """For operators whose kernel decides dtypes as their inference does: inference only explains failures."""
+
+    def run(op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
+        try:
+            result = rule(*inputs)
+        except InterpError:
+            raise
+        except Exception as error:
+            explain_failure(op, inputs, error, rule)
+            raise
+        return result if type(result) is _TUPLE else (result,)
+
+    return run
+
+
+def _checked(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Infer, evaluate, compare: wrong inputs are the caller's error, a wrong result is the kernel's."""
+
+    def run(op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
+        has_infer = type(op) in rules.infer
+        specs = infer(op, [spec_of(value) for value in inputs]) if has_infer else None
+        arrays = inputs if op.keeps_weak else [as_array(value) for value in inputs]
+        try:
+            result = rule(*arrays)
+        except InterpError:
+            raise
+        except Exception as error:
+            explain_failure(op, inputs, error, rule)
+            raise
+        outputs = result if type(result) is _TUPLE else (result,)
+        return outputs if specs is None else _conform(op, outputs, specs)
+
+    return run
+
+
+def _conform(op: OpDef, outputs: Sequence[Any], specs: Sequence[Spec]) -> Sequence[Any]:
+    if len(outputs) != len(specs):
+        raise RuleError(f"the kernel of {op!r} gave {len(outputs)} outputs where its infer rule says {len(specs)}")
+    conforming = list(outputs)
+    for i, (output, spec) in enumerate(zip(outputs, specs, strict=True)):
+        if not isinstance(output, (ndarray, np.generic)):
+            if spec.weak and type(output) in _SCALARS:
+                continue
+            output = conforming[i] = np.asarray(output)
+        if output.shape != spec.shape:
+            raise RuleError(
+                f"the kernel of {op!r} gave {short(output)} for output {i} where its infer rule says {spec!r}: "
+                "one of the two rules is wrong"
+            )
+        if spec.weak:
+            conforming[i] = output.item()
+        elif output.dtype != spec.dtype:
+            if output.dtype.kind != spec.dtype.kind and not np.can_cast(output.dtype, spec.dtype, "same_kind"):
+                raise RuleError(
+                    f"the kernel of {op!r} gave {output.dtype} for output {i} where its infer rule says {spec.dtype}"
+                )
+            conforming[i] = output.astype(spec.dtype)
+    return conforming
+
+
+def explain_failure(op: OpDef, inputs: Sequence[Any], error: Exception, rule: Callable[..., Any]) -> None:
+    """Raise the typed error that inference gives for these inputs, or say which kernel failed on what."""
+    specs = [spec_of(value) for value in inputs]
+    if type(op) in rules.infer:
+        infer(op, specs)
+    wrong = _wrong_count(op, rule, len(specs)) if isinstance(error, TypeError) else None
+    if wrong is not None:
+        raise OperatorError(wrong) from None
+    kind = {ValueError: ShapeError, TypeError: DTypeError}.get(type(error), None)
+    if kind is not None:
+        raise kind(f"{op!r} failed on {_listed(specs)}: {error}") from error

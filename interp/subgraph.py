@@ -1,0 +1,187 @@
+"""Programs as data: a `Subgraph` is a straight line of operators over numbered variables (SSA)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .basic import GetAttr
+from .dispatch import Handle, current_level
+from .errors import OperatorError, RuleError
+from .operator import Operator
+from .position import local
+from .value import Spec, Wrapper, settle, short
+
+__all__ = ["Expr", "Subgraph"]
+
+SHAPE = GetAttr(GetAttr.Attr.SHAPE)
+
+
+class Expr:
+    """One operator applied to variables, giving variables."""
+
+    __slots__ = ("inputs", "op", "outputs")
+
+    def __init__(self, op: Operator, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.op = op
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+
+    def __repr__(self) -> str:
+        return f"{_names(self.outputs)} = {self.op!r} {_names(self.inputs)}"
+
+
+class Subgraph:
+    """A program: input variables, constants, expressions in order, output variables.
+
+    Immutable once made. `specs` tells what is known of each variable (for printing and for the passes).
+
+    >>> import interp, ops
+    >>> program = interp.record(lambda x: ops.exp(x) * x, interp.Spec((3,), "float32"))
+    >>> print(program)
+    program(%0: float32[3]) {
+      %1: float32[3] = Elemwise(mode=EXP) %0
+      %2: float32[3] = Elemwise(mode=MUL) %1 %0
+      return %2
+    }
+    """
+
+    __slots__ = ("__weakref__", "_code", "constants", "exprs", "inputs", "outputs", "size", "specs")
+
+    def __init__(
+        self,
+        inputs: Sequence[int],
+        constants: Mapping[int, Any],
+        exprs: Sequence[Expr],
+        outputs: Sequence[int],
+        specs: Mapping[int, Any] | None = None,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.constants = dict(constants)
+        self.exprs = tuple(exprs)
+        self.outputs = tuple(outputs)
+        self.specs = dict(specs or {})
+        self.size = 1 + max(
+            [-1, *self.inputs, *self.constants, *self.outputs, *(v for e in self.exprs for v in e.inputs + e.outputs)]
+        )
+        self._code: list[tuple[Operator, tuple[int, ...], tuple[int, ...], tuple[int, ...]]] | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the program computes nothing and returns nothing."""
+        return not self.exprs and not self.outputs
+
+    def validate(self) -> Subgraph:
+        """Check that every variable is defined once, before it is used. Raises OperatorError; returns itself."""
+        defined: set[int] = set()
+        for var in (*self.inputs, *self.constants):
+            if var in defined:
+                raise OperatorError(f"%{var} is defined twice")
+            defined.add(var)
+        for index, expr in enumerate(self.exprs):
+            if not isinstance(expr.op, Operator):
+                raise OperatorError(f"expression {index}: {expr.op!r} is not an Operator")
+            for var in expr.inputs:
+                if var not in defined:
+                    raise OperatorError(f"expression {index} ({expr!r}) uses %{var} before it is defined")
+            for var in expr.outputs:
+                if var in defined:
+                    raise OperatorError(f"expression {index} ({expr!r}) defines %{var} a second time")
+                defined.add(var)
+        for var in self.outputs:
+            if var not in defined:
+                raise OperatorError(f"the program returns %{var}, which nothing defines")
+        return self
+
+    def _prepare(self) -> list[tuple[Operator, tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+        """The expressions with, for each, the variables that nobody reads after it."""
+        kept = set(self.outputs)
+        code = []
+        for expr in reversed(self.exprs):
+            dying = tuple(var for var in dict.fromkeys(expr.inputs + expr.outputs) if var not in kept)
+            kept.update(dying)
+            code.append((expr.op, expr.inputs, expr.outputs, dying))
+        code.reverse()
+        self._code = code
+        return code
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Run on values, each operator through the current stack; returns values. Frees what is read no more."""
+        code = self._code or self._prepare()
+        if len(values) != len(self.inputs):
+            raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {len(values)}")
+        thread = local.thread
+        level = current_level()
+        env: list[Any] = [None] * self.size
+        for var, value in self.constants.items():
+            env[var] = value
+        for var, value in zip(self.inputs, values, strict=True):
+            env[var] = settle(value) if isinstance(value, Wrapper) else value
+        del values
+        for op, inputs, outputs, dying in code:
+            args = [env[var] for var in inputs]
+            for var in dying:
+                env[var] = None
+            if op is SHAPE:
+                value = args[0]
+                env[outputs[0]] = value.symbolic_shape() if isinstance(value, Wrapper) else np.shape(value)
+                continue
+            results = level.handle(thread, op, args)
+            if len(results) != len(outputs):
+                raise RuleError(f"{op!r} gave {len(results)} outputs where the program has {len(outputs)}")
+            for var, value in zip(outputs, results, strict=True):
+                env[var] = value
+            for var in dying:
+                env[var] = None
+        return [env[var] for var in self.outputs]
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        """Run through the current stack; Tensors in, Tensors out, values in, values out."""
+        from .tensor import from_value
+
+        handles = any(isinstance(value, Handle) for value in inputs)
+        results = self.run([value._value if isinstance(value, Handle) else value for value in inputs])
+        return tuple(map(from_value, results)) if handles else tuple(results)
+
+    def replace(self, exprs: Sequence[Expr], outputs: Sequence[int] | None = None) -> Subgraph:
+        """The same program with other expressions, and constants that nobody reads dropped."""
+        outputs = self.outputs if outputs is None else outputs
+        used = {var for expr in exprs for var in expr.inputs} | set(outputs)
+        constants = {var: value for var, value in self.constants.items() if var in used}
+        return Subgraph(self.inputs, constants, exprs, outputs, self.specs)
+
+    def without_dead_code(self) -> Subgraph:
+        """The same program without expressions whose results nobody reads."""
+        used = set(self.outputs)
+        kept: list[Expr] = []
+        for expr in reversed(self.exprs):
+            if used.intersection(expr.outputs):
+                used.update(expr.inputs)
+                kept.append(expr)
+        return self.replace(kept[::-1])
+
+    def map_values(self, change: Callable[[Any], Any]) -> Subgraph:
+        """The same program with every constant passed through `change`."""
+        constants = {var: change(value) for var, value in self.constants.items()}
+        return Subgraph(self.inputs, constants, self.exprs, self.outputs, self.specs)
+
+    def __str__(self) -> str:
+        def typed(var: int) -> str:
+            return f"%{var}: {self.specs[var]!r}" if isinstance(self.specs.get(var), Spec) else f"%{var}"
+
+        lines = [f"program({', '.join(map(typed, self.inputs))}) {{"]
+        lines += [f"  {typed(var)} = constant {short(value)}" for var, value in self.constants.items()]
+        for expr in self.exprs:
+            left = ", ".join(map(typed, expr.outputs))
+            lines.append(f"  {left} = {expr.op!r} {_names(expr.inputs)}".rstrip())
+        lines.append(f"  return {_names(self.outputs)}".rstrip())
+        return "\n".join([*lines, "}"])
+
+    def __repr__(self) -> str:
+        return f"<program at {id(self):#x}: {len(self.inputs)} inputs, {len(self.exprs)} operators>"
+
+
+def _names(variables: Sequence[int]) -> str:
+    return " ".join(f"%{var}" for var in variables)

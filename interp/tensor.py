@@ -1,0 +1,404 @@
+"""`Tensor`: the handle that user code holds, and Python's syntax on it.
+
+A handle refers to a value; values never change. In-place syntax (`x += y`, `x[i] = v`) computes a new value
+and rebinds the handle to it. What an operator sign means is not decided here: `ops` fills the `syntax` table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .basic import CreateTensor, GetAttr
+from .dispatch import Handle, apply, install_handle
+from .dtypes import DType, default_dtype, dtype_of_scalar
+from .errors import DTypeError, ShapeError
+from .operator import Operator
+from .value import Wrapper, dtype_of, settle, shape_of, short
+
+__all__ = ["Syntax", "Tensor", "as_operand", "from_value", "syntax", "tensor"]
+
+ndarray = np.ndarray
+_new = object.__new__
+_READ = GetAttr(GetAttr.Attr.VALUE)
+_TRUTH = GetAttr(GetAttr.Attr.TRUTH)
+_SCALARS = (float, int, bool, complex)
+
+
+class Syntax:
+    """What Python's syntax on a Tensor means: operators for the signs, functions for the rest."""
+
+    def __init__(self) -> None:
+        self.binary: dict[str, Operator] = {}
+        self.call: dict[str, Callable[..., Any]] = {}
+        self.namespace: Any = None
+
+    def meaning(self, name: str) -> Callable[..., Any]:
+        try:
+            return self.call[name]
+        except KeyError:
+            raise DTypeError(f"no meaning is installed for Tensor.{name}; `import ops` installs one") from None
+
+
+syntax = Syntax()
+
+
+def as_operand(value: Any) -> Any:
+    """What an operator takes for an argument of a public function: Tensors and Python scalars as they are,
+    arrays (and nested sequences) as a snapshot, since a value never changes.
+
+    Raises DTypeError for anything else.
+    """
+    if isinstance(value, Handle) or type(value) in _SCALARS or isinstance(value, Wrapper):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind not in "biufc":
+            raise DTypeError(f"an array of dtype {value.dtype} is not a value; numbers and booleans are")
+        return np.array(value)
+    if isinstance(value, (list, tuple)):
+        return tensor(value)
+    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        return as_operand(np.asarray(value))
+    raise DTypeError(f"{type(value).__name__} is not a Tensor, an array or a number: {short(value)}")
+
+
+def from_value(value: Any) -> Tensor:
+    """A new handle on a value."""
+    made = _new(Tensor)
+    made._value = value
+    made.grad = None
+    return made
+
+
+class Tensor(Handle):
+    """A handle on an array-like value: it computes, and it can be rebound; the value itself never changes.
+
+    `Tensor(data, dtype=None)` is `tensor(data, dtype)`.
+    """
+
+    __slots__ = ("grad",)
+
+    grad: Any
+
+    def __init__(self, data: Any, dtype: Any = None) -> None:
+        self._value = _create(data, dtype)
+        self.grad = None
+
+    # What is known without data.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        value = self._value
+        return value.shape if type(value) is ndarray else shape_of(settle(value))
+
+    @property
+    def dtype(self) -> DType:
+        """The numpy dtype."""
+        value = self._value
+        return value.dtype if type(value) is ndarray else dtype_of(settle(value))
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        value = settle(self._value)
+        return value.ndim if isinstance(value, Wrapper) else len(shape_of(value))
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def device(self) -> str:
+        """Where the data lives: "cpu"."""
+        return "cpu"
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise DTypeError("len() of a Tensor without axes")
+        return self.shape[0]
+
+    # Reading data.
+
+    def numpy(self) -> Any:
+        """The data as a numpy array that may not be written to; no copy.
+
+        Raises what a layer raises whose values have no data, or must not be cut from their gradient.
+        """
+        return apply(_READ, self._value)[0]
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises ShapeError when there is not exactly one."""
+        if self.size != 1:
+            raise ShapeError(f"item() needs exactly one element; this Tensor has shape {self.shape}")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The data as nested Python lists."""
+        return self.numpy().tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if dtype is not None and array.dtype != np.dtype(dtype):
+            if copy is False:
+                raise ValueError(f"a {array.dtype} Tensor cannot become {np.dtype(dtype)} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __bool__(self) -> bool:
+        return bool(apply(_TRUTH, self._value)[0])
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise DTypeError(f"only an integer Tensor without axes can be an index, not {self.dtype}{list(self.shape)}")
+        return int(self.item())
+
+    def __repr__(self) -> str:
+        value = self._value
+        while isinstance(value, Wrapper):
+            below = settle(value) if not value.scope.live else value.unwrap()
+            if below is value:
+                return f"tensor(<{value!r}>)"
+            value = below
+        array = np.asarray(value, None if isinstance(value, (ndarray, np.generic)) else dtype_of_scalar(value))
+        text = np.array2string(array, separator=", ", prefix="tensor(")
+        usual = array.dtype == default_dtype() or array.dtype.kind == "b"
+        return f"tensor({text})" if usual else f"tensor({text}, dtype={array.dtype})"
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise DTypeError("a Tensor without axes cannot be iterated over")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # Copies share the value: it cannot change.
+
+    def __copy__(self) -> Tensor:
+        return from_value(self._value)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return from_value(self._value)
+
+    def __reduce__(self) -> Any:
+        return (_restore, (np.asarray(self.numpy()), type(self._value) in _SCALARS))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    # Rebinding.
+
+    def _rebind(self, value: Any) -> Tensor:
+        """Make the handle refer to another value of the same shape and dtype."""
+        self._value = value
+        return self
+
+    def _update(self, sign: str, other: Any) -> Tensor:
+        updated = binary(sign, self, other)
+        if updated is NotImplemented:
+            return NotImplemented
+        if updated.shape != self.shape:
+            raise ShapeError(f"in-place {sign}: a result of shape {updated.shape} does not fit {self.shape}")
+        if updated.dtype != self.dtype:
+            if not np.can_cast(updated.dtype, self.dtype, "same_kind"):
+                raise DTypeError(f"in-place {sign}: a {updated.dtype} result cannot be stored in {self.dtype}")
+            updated = syntax.meaning("astype")(updated, self.dtype)
+        return self._rebind(updated._value)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._rebind(syntax.meaning("setitem")(self, index, value)._value)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return syntax.meaning("getitem")(self, index)  # type: ignore[no-any-return]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return syntax.meaning("array_ufunc")(ufunc, method, *inputs, **options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return syntax.meaning("array_function")(function, types, args, options)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return syntax.meaning("array_namespace")(api_version)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return syntax.meaning("dlpack")(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Tensor:
+        """The same Tensor: "cpu" is the only device. Raises DTypeError for another."""
+        if device != "cpu":
+            raise DTypeError(f'the only device is "cpu", not {device!r}')
+        return self
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+        return syntax.meaning("T")(self)  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> Tensor:
+        """A stack of matrices, each transposed: the last two axes change places."""
+        return syntax.meaning("mT")(self)  # type: ignore[no-any-return]
+
+    def __matmul__(self, other: Any) -> Any:
+        return syntax.meaning("matmul")(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return syntax.meaning("matmul")(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return syntax.meaning("pow")(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return syntax.meaning("pow")(other, self)
+
+
+def _restore(array: Any, weak: bool) -> Tensor:
+    return from_value(array.item() if weak else array)
+
+
+def binary(sign: str, left: Any, right: Any) -> Any:
+    """The operator of a sign, applied; NotImplemented where an operand is nothing that it could take."""
+    try:
+        left, right = as_operand(left), as_operand(right)
+    except DTypeError:
+        return NotImplemented
+    return apply(syntax.binary[sign], left, right)[0]
+
+
+def _install_binary(sign: str, method: str) -> None:
+    known = (Tensor, *_SCALARS)
+    table = syntax.binary
+
+    def forward(self: Tensor, other: Any) -> Any:
+        if type(other) in known:
+            return apply(table[sign], self, other)[0]
+        return binary(sign, self, other)
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return binary(sign, other, self)
+
+    def in_place(self: Tensor, other: Any) -> Any:
+        return self._update(sign, other)
+
+    for name, function in ((f"__{method}__", forward), (f"__r{method}__", reflected), (f"__i{method}__", in_place)):
+        function.__name__ = name
+        function.__qualname__ = f"Tensor.{name}"
+        setattr(Tensor, name, function)
+
+
+def _install_comparison(sign: str, method: str) -> None:
+    def compare(self: Tensor, other: Any) -> Any:
+        return binary(sign, self, other)
+
+    compare.__name__ = f"__{method}__"
+    setattr(Tensor, compare.__name__, compare)
+
+
+def _install_unary(name: str) -> None:
+    def call(self: Tensor) -> Any:
+        return syntax.meaning(name)(self)
+
+    call.__name__ = name
+    setattr(Tensor, name, call)
+
+
+for _sign, _method in {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}.items():  # fmt: skip
+    _install_binary(_sign, _method)
+for _sign, _method in {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}.items():
+    _install_comparison(_sign, _method)
+for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
+    _install_unary(_name)
+
+
+def tensor(data: Any, dtype: Any = None) -> Tensor:
+    """A Tensor of `data`: a number, an array, a nested sequence, or another Tensor.
+
+    Python floats become the default dtype (float32), ints int32, unless `dtype` says otherwise; arrays keep
+    theirs. The data is copied, so that changing the caller's array later changes nothing here.
+    Raises DTypeError for what is not numeric, ShapeError for ragged sequences.
+
+    >>> tensor([1.0, 2.0]).dtype, tensor([1, 2]).dtype, tensor(np.ones(2)).dtype
+    (dtype('float32'), dtype('int32'), dtype('float64'))
+    """
+    return from_value(_create(data, dtype))
+
+
+def _create(data: Any, dtype: Any) -> Any:
+    if isinstance(data, Handle):
+        value = settle(data._value)
+        if dtype is None or dtype_of(value) == np.dtype(dtype):
+            return value
+        return syntax.meaning("astype")(data, dtype)._value
+    if isinstance(data, Wrapper):
+        return data
+    array = _host_array(data, dtype)
+    return apply(CreateTensor(CreateTensor.Kind.COMMON), array)[0]
+
+
+def _host_array(data: Any, dtype: Any) -> Any:
+    wanted = None if dtype is None else np.dtype(dtype)
+    if wanted is not None and wanted.kind not in "biufc":
+        raise DTypeError(f"dtype {wanted} is not numeric or boolean")
+    if isinstance(data, (np.ndarray, np.generic)):
+        if data.dtype.kind not in "biufc":
+            raise DTypeError(f"data of dtype {data.dtype} is not numeric or boolean")
+        return data if wanted is None or data.dtype == wanted else data.astype(wanted)
+    if type(data) in _SCALARS:
+        return np.asarray(data, dtype_of_scalar(data) if wanted is None else wanted)
+    if isinstance(data, (list, tuple)) and _has_tensor(data):
+        stacked = syntax.meaning("from_sequence")(data)
+        return syntax.meaning("astype")(stacked, wanted)._value if wanted is not None else stacked._value
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ShapeError(f"the data is not a regular array: {error}") from None
+    if array.dtype.kind not in "biufc":
+        raise DTypeError(f"{type(data).__name__} holds something that is not a number: {short(data)}")
+    if wanted is not None:
+        return array.astype(wanted)
+    if hasattr(data, "__array__") or hasattr(data, "__dlpack__") or _holds_array(data):
+        return array
+    return array.astype(_dtype_alone(array))
+
+
+def _dtype_alone(array: Any) -> DType:
+    if array.dtype.kind == "f" or array.dtype.kind == "c":
+        return dtype_of_scalar(0.0 if array.dtype.kind == "f" else 0j)
+    if array.dtype.kind == "i" and (not array.size or (-(2**31) <= array.min() and array.max() < 2**31)):
+        return dtype_of_scalar(0)
+    return array.dtype  # type: ignore[no-any-return]
+
+
+def _has_tensor(data: Any) -> bool:
+    return any(isinstance(x, Handle) or (isinstance(x, (list, tuple)) and _has_tensor(x)) for x in data)
+
+
+def _holds_array(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return bool(data) and _holds_array(data[0])
+    return isinstance(data, (np.ndarray, np.generic))
+
+
+install_handle(from_value)

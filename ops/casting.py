@@ -1,0 +1,72 @@
+"""Changing the dtype of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from interp import DTypeError, OpDef, Spec, Tensor, apply, rules
+from interp.dtypes import DType, is_floating
+from interp.tensor import as_operand, from_value
+
+from .broadcasting import like
+
+__all__ = ["TypeCvt", "astype", "real"]
+
+
+def _dtype(value: Any) -> DType:
+    dtype = np.dtype(value)
+    if dtype.kind not in "biufc":
+        raise DTypeError(f"astype: {dtype} is not numeric or boolean")
+    return dtype
+
+
+@attrs.frozen
+class TypeCvt(OpDef):
+    """The input in another dtype. MegEngine's name."""
+
+    dtype: DType = attrs.field(converter=_dtype)
+
+
+@rules.infer.register(TypeCvt)
+def _infer(op: TypeCvt, x: Spec) -> Spec:
+    return Spec(x.shape, op.dtype)
+
+
+@rules.kernel.register(TypeCvt)
+def _kernel(op: TypeCvt, x: Any) -> Any:
+    return (x.real if x.dtype.kind == "c" and op.dtype.kind != "c" else x).astype(op.dtype)
+
+
+@rules.vjp.register(TypeCvt)
+def _vjp(op: TypeCvt, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> Any:
+    return [like(cotangents[0], inputs[0]) if is_floating(inputs[0].dtype) and is_floating(op.dtype) else None]
+
+
+@rules.jvp.register(TypeCvt)
+def _jvp(op: TypeCvt, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    return [astype(tangents[0], op.dtype) if is_floating(op.dtype) else None]
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """`x` in another dtype; a complex number loses its imaginary part when the dtype is real.
+
+    Raises DTypeError for dtypes that are not numeric or boolean.
+
+    >>> import interp
+    >>> astype(interp.tensor([1.7, -1.7]), "int32")
+    tensor([ 1, -1], dtype=int32)
+    """
+    x = as_operand(x)
+    result = apply(TypeCvt(dtype), x)[0]
+    return result if isinstance(result, Tensor) else from_value(result)
+
+
+def real(x: Any, /) -> Tensor:
+    """The real part."""
+    from interp.dtypes import real_counterpart
+
+    return astype(x, real_counterpart(x.dtype))

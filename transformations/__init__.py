@@ -1,0 +1,2 @@
+from .grad_scope import Grad, GradManager
+from .grad_transformation import GradTransformation

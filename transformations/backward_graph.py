@@ -1,0 +1,348 @@
+"""From the gradient rule of an operator to the program that runs in a backward pass, and what it keeps.
+
+`make_backward_graph` records the rule once as a `Subgraph` over (inputs, outputs, output gradients);
+`OptimizedBackwardGraph` splits it into what runs at once in the forward pass (`precomp`: what is smaller than the
+values that it is computed from, shapes above all) and what runs later (`backward`), and says which values must be
+kept in between. Both are cached by operator, dtypes, ranks, equality of shapes and the mask of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from interp import OpDef, RuleError, Spec, Subgraph, Tensor, apply, rules
+from interp.dtypes import is_floating
+from interp.evaluate import infer
+from interp.operator import Operator, memo
+from interp.record import record_flat
+from interp.subgraph import SHAPE, Expr
+from interp.tensor import from_value
+from interp.value import Wrapper, shape_of, spec_of
+
+__all__ = ["BackwardGraph", "BackwardGraphWithClosure", "OptimizedBackwardGraph", "Share", "make_backward_graph"]
+
+ndarray = np.ndarray
+
+
+class BackwardGraph:
+    """The gradient of one operator as a program.
+
+    `graph` takes the inputs, outputs and output gradients of the operator, and returns the gradients of the
+    inputs that `input_has_grad` marks. `save_for_backward` marks which of its arguments it reads.
+    """
+
+    __slots__ = ("graph", "input_has_grad", "save_for_backward", "specific")
+
+    def __init__(self, graph: Subgraph, input_has_grad: Sequence[bool], specific: bool) -> None:
+        self.graph = graph
+        self.input_has_grad = tuple(input_has_grad)
+        read = {var for expr in graph.exprs for var in expr.inputs} | set(graph.outputs)
+        self.save_for_backward = tuple(var in read for var in graph.inputs)
+        self.specific = specific
+
+    def __repr__(self) -> str:
+        return f"<BackwardGraph input_has_grad={self.input_has_grad}>\n{self.graph}"
+
+
+def make_backward_graph(
+    op: OpDef, inputs: Sequence[Any], inputs_require_grad: Sequence[bool] | None = None
+) -> BackwardGraph | None:
+    """Record the gradient of `op` on inputs with these Specs (values do too); None where there is none.
+
+    Raises RuleError where the operator has no vjp rule, or where its rule gives a wrong number of gradients,
+    or one of another shape or dtype than its input.
+
+    >>> import ops
+    >>> f4 = Spec((2,), "float32")
+    >>> make_backward_graph(ops.Elemwise("EXP"), [f4]).save_for_backward
+    (False, True, True)
+    """
+    specs = [value if isinstance(value, Spec) else spec_of(value) for value in inputs]
+    wanted = [True] * len(specs) if inputs_require_grad is None else list(inputs_require_grad)
+    outputs = infer(op, specs)
+    if not any(is_floating(spec.dtype) for spec in outputs):
+        return None
+    rule = rules.vjp.require(op)
+    has_grad: list[bool] = []
+
+    def body(variables: list[Any]) -> list[Any]:
+        handles = list(map(from_value, variables))
+        n, m = len(specs), len(outputs)
+        result = rule(op, handles[:n], handles[n : n + m], handles[n + m :])
+        gradients = _checked(op, result, specs, variables[:n])
+        has_grad[:] = [g is not None and w for g, w in zip(gradients, wanted, strict=True)]
+        return [g for g, has in zip(gradients, has_grad, strict=True) if has]
+
+    cotangents = [Spec(spec.shape, spec.dtype) for spec in outputs]
+    graph, specific = record_flat(body, [*specs, *outputs, *cotangents])
+    return BackwardGraph(graph, has_grad, specific) if any(has_grad) else None
+
+
+def _checked(op: Operator, result: Any, specs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    name = type(op).__name__
+    gradients = list(result) if isinstance(result, (list, tuple)) else [result]
+    if len(gradients) != len(specs):
+        raise RuleError(f"the vjp rule of {name} gave {len(gradients)} gradients for {len(specs)} inputs ({op!r})")
+    values: list[Any] = []
+    for i, (gradient, spec) in enumerate(zip(gradients, specs, strict=True)):
+        value = gradient._value if isinstance(gradient, Tensor) else gradient
+        values.append(value)
+        if value is None:
+            continue
+        got = spec_of(value)
+        if not isinstance(spec, Spec) or got.shape != spec.shape or got.dtype != spec.dtype:
+            raise RuleError(
+                f"the vjp rule of {name} gave {got!r} as the gradient of input {i}, which is {spec!r} ({op!r})"
+            )
+    return values
+
+
+class Share:
+    """A contribution to a gradient that is not computed yet, so that many can be added up in one operator."""
+
+    __slots__ = ("inputs", "op")
+
+    def __init__(self, op: Operator, inputs: list[Any]) -> None:
+        self.op = op
+        self.inputs = inputs
+
+
+class OptimizedBackwardGraph:
+    """A `BackwardGraph` split into `precomp` (run in the forward pass) and `backward` (run in the backward pass).
+
+    `save_for_backward` marks which of [inputs, outputs, output gradients] are kept as they are for `backward`,
+    whose arguments are the results of `precomp`, then those. `shares` says for which gradients the last operator
+    is left to the one who accumulates.
+    """
+
+    __slots__ = (
+        "backward", "grads_read", "input_has_grad", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
+        "save_for_backward", "shares", "single",
+    )  # fmt: skip
+
+    def __init__(self, graph: BackwardGraph, n_inputs: int) -> None:
+        source = graph.graph
+        n_outputs = (len(source.inputs) - n_inputs) // 2
+        cotangents = source.inputs[n_inputs + n_outputs :]
+        forward = _forward_part(source, cotangents)
+        moved = forward if _saves_memory(source, forward) else [e for e in forward if e.op is SHAPE]
+        later = [expr for expr in source.exprs if expr not in moved]
+        later, results, self.shares = _split_shares(source, later)
+        read = {var for expr in later for var in expr.inputs} | set(results)
+        ready = [var for expr in moved for var in expr.outputs if var in read]
+        arguments = [*ready, *(var for var in source.inputs if var in read)]
+        given = source.inputs[: n_inputs + n_outputs]
+        self.n_outputs = n_outputs
+        self.input_has_grad = graph.input_has_grad
+        self.save_for_backward = tuple(var in read for var in source.inputs)
+        self.grads_read = self.save_for_backward[n_inputs + n_outputs :]
+        self.kept_inputs = tuple(i for i in range(n_inputs) if self.save_for_backward[i])
+        self.kept_outputs = tuple(i for i in range(n_outputs) if self.save_for_backward[n_inputs + i])
+        constants = source.constants
+        self.precomp: Subgraph | None = None
+        if ready:
+            self.precomp = Subgraph(given, constants, moved, ready, source.specs).without_dead_code()
+        self.backward = Subgraph(arguments, constants, later, results, source.specs).without_dead_code()
+        self.single = n_outputs == 1 and self.grads_read[0] and not self.shares
+
+    def __repr__(self) -> str:
+        kept = "".join("x" if save else "." for save in self.save_for_backward)
+        return f"<OptimizedBackwardGraph keeps {kept}>\n{self.precomp or 'no precomp'}\n{self.backward}"
+
+
+def _forward_part(source: Subgraph, cotangents: Sequence[int]) -> list[Expr]:
+    """The expressions that need no output gradient."""
+    later = set(cotangents)
+    forward: list[Expr] = []
+    for expr in source.exprs:
+        if later.intersection(expr.inputs):
+            later.update(expr.outputs)
+        else:
+            forward.append(expr)
+    return forward
+
+
+def _saves_memory(source: Subgraph, forward: list[Expr]) -> bool:
+    def kept(later: list[Expr]) -> int:
+        computed = {var for expr in later for var in expr.outputs} | set(source.constants)
+        read = ({var for expr in later for var in expr.inputs} | set(source.outputs)) - computed
+        specs = [source.specs[var] for var in read]
+        return sum(spec.size * spec.dtype.itemsize for spec in specs if isinstance(spec, Spec))
+
+    shapes = [expr for expr in forward if expr.op is SHAPE]
+    return len(forward) > len(shapes) and kept([e for e in source.exprs if e not in forward]) < kept(
+        [e for e in source.exprs if e not in shapes]
+    )
+
+
+def _split_shares(
+    source: Subgraph, later: list[Expr]
+) -> tuple[list[Expr], list[int], dict[int, tuple[Operator, int]]]:
+    """Leave out each last operator that has a merge rule: its inputs are returned in the gradient's place."""
+    uses: dict[int, int] = {}
+    for var in [*(v for expr in later for v in expr.inputs), *source.outputs]:
+        uses[var] = uses.get(var, 0) + 1
+    makers = {expr.outputs[0]: expr for expr in later if len(expr.outputs) == 1}
+    results: list[int] = []
+    shares: dict[int, tuple[Operator, int]] = {}
+    for position, var in enumerate(source.outputs):
+        expr = makers.get(var)
+        if expr is not None and uses[var] == 1 and type(expr.op) in rules.merge:
+            shares[position] = (expr.op, len(expr.inputs))
+            results.extend(expr.inputs)
+            later = [other for other in later if other is not expr]
+        else:
+            results.append(var)
+    return later, results, shares
+
+
+_MISSING = object()
+
+
+def backward_graph_for(op: OpDef, values: Sequence[Any], mask: int) -> OptimizedBackwardGraph | None:
+    """The optimized backward graph for these input values, from the cache of the operator."""
+    programs = memo(op).programs
+    key = _signature(values, mask)
+    found = programs.get(key, _MISSING)
+    if found is _MISSING or found is _BY_SHAPE:
+        found = _lookup(op, values, mask, key, found is _BY_SHAPE)
+    return found  # type: ignore[no-any-return]
+
+
+_BY_SHAPE = object()
+
+
+def _signature(values: Sequence[Any], mask: int) -> Any:
+    if len(values) == 2:
+        a, b = values
+        if type(a) is ndarray and type(b) is ndarray:
+            return (mask, a.dtype, a.ndim, b.dtype, b.ndim, a.shape == b.shape)
+    elif len(values) == 1:
+        a = values[0]
+        if type(a) is ndarray:
+            return (mask, a.dtype, a.ndim)
+    parts: list[Any] = [mask]
+    shapes: list[Any] = []
+    for value in values:
+        if isinstance(value, tuple):
+            parts.append(len(value))
+            shapes.append(value)
+            continue
+        if isinstance(value, Wrapper):
+            shape = value.symbolic_spec()
+            shape = shape.shape if isinstance(shape, Spec) else shape
+            parts.extend((value.dtype, value.weak, len(shape)))
+        elif isinstance(value, (ndarray, np.generic)):
+            shape = value.shape
+            parts.extend((value.dtype, False, len(shape)))
+        else:
+            shape = ()
+            parts.extend((type(value), True, 0, spec_of(value).dtype))
+        shapes.append(shape)
+    return (*parts, tuple(shapes.index(shape) for shape in shapes))
+
+
+def _lookup(op: OpDef, values: Sequence[Any], mask: int, key: Any, by_shape: bool) -> OptimizedBackwardGraph | None:
+    entry = memo(op)
+    specs = _shared_shapes([spec_of(value) for value in values])
+    full = (key, tuple(spec.shape if isinstance(spec, Spec) else spec for spec in specs))
+    if by_shape and full in entry.programs:
+        return entry.programs[full]  # type: ignore[no-any-return]
+    graph = make_backward_graph(op, specs, [bool(mask >> i & 1) for i in range(len(specs))])
+    optimized = None if graph is None else OptimizedBackwardGraph(graph, len(specs))
+    if graph is not None and graph.specific:
+        entry.remember(key, _BY_SHAPE)
+        entry.remember(full, optimized)
+    else:
+        entry.remember(key, optimized)
+    return optimized
+
+
+def _shared_shapes(specs: Sequence[Any]) -> list[Any]:
+    """The same specs, equal shapes being one tuple object: what the key of the cache knows to be equal."""
+    seen: dict[Any, Any] = {}
+    shared: list[Any] = []
+    for spec in specs:
+        if isinstance(spec, Spec):
+            shared.append(Spec(seen.setdefault(spec.shape, spec.shape), spec.dtype, spec.weak))
+        else:
+            shared.append(seen.setdefault(spec, spec) if isinstance(spec, tuple) else spec)
+    return shared
+
+
+class BackwardGraphWithClosure:
+    """An `OptimizedBackwardGraph` together with the values that it keeps from one forward step."""
+
+    __slots__ = ("closure", "graph", "output_descs")
+
+    def __init__(self, graph: OptimizedBackwardGraph, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self.graph = graph
+        closure: list[Any] = []
+        if graph.precomp is not None:
+            closure += graph.precomp.run([*inputs, *outputs])
+        for i in graph.kept_inputs:
+            closure.append(inputs[i])
+        for i in graph.kept_outputs:
+            closure.append(outputs[i])
+        self.closure = closure
+        self.output_descs: list[Any] | None = None
+        if graph.n_outputs > 1:
+            self.output_descs = [
+                (value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value), spec_of(value).dtype)
+                for value in outputs
+            ]
+
+    def input_has_grad(self, i: int) -> bool:
+        return self.graph.input_has_grad[i]
+
+    def output_requires_grad(self, i: int) -> bool:
+        return self.graph.grads_read[i]
+
+    def gradients(self, cotangents: Sequence[Any]) -> list[Any] | None:
+        """One gradient for each input that has one, in order (values or `Share`s); None when no gradient of an
+        output that is read has come."""
+        graph = self.graph
+        if graph.single:
+            cotangent = cotangents[0]
+            return None if cotangent is None else graph.backward.run([*self.closure, cotangent])
+        args = list(self.closure)
+        valid = False
+        for i, read in enumerate(graph.grads_read):
+            if read:
+                cotangent = cotangents[i]
+                valid = valid or cotangent is not None
+                args.append(cotangent)
+        if not valid:
+            return None
+        position = len(self.closure)
+        for i, read in enumerate(graph.grads_read):
+            if read:
+                if args[position] is None:
+                    args[position] = self._zeros(i)
+                position += 1
+        results = graph.backward.run(args)
+        return self._shared(results) if graph.shares else results
+
+    def _zeros(self, i: int) -> Any:
+        from ops.broadcasting import BroadcastTo
+
+        assert self.output_descs is not None
+        shape, dtype = self.output_descs[i]
+        return apply(BroadcastTo(), np.zeros((), dtype), shape)[0]
+
+    def _shared(self, results: list[Any]) -> list[Any]:
+        gradients: list[Any] = []
+        rest = iter(results)
+        for position in range(sum(self.graph.input_has_grad)):
+            share = self.graph.shares.get(position)
+            if share is None:
+                gradients.append(next(rest))
+            else:
+                gradients.append(Share(share[0], [next(rest) for _ in range(share[1])]))
+        return gradients
+
+    def __repr__(self) -> str:
+        return f"BackwardGraphWithClosure(keeps {len(self.closure)} values)"

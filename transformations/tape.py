@@ -1,0 +1,408 @@
+"""What one gradient scope remembers: keys, slots, tape entries, and the walk back over them.
+
+A tape entry (`GradFn`) holds its parents and a sequence number, and nothing holds it but the values that it
+produced. So whatever the user drops is freed at once, there are no reference cycles, and a walk visits exactly
+what the outputs depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+
+from interp import GradError, RuleError, Spec, apply, rules
+from interp.dtypes import DType, is_floating
+from interp.value import Scope, Wrapper, dtype_of, is_weak, settle, shape_of, short, spec_of
+from ops.arithmetic import ADD
+
+from .backward_graph import Share
+
+__all__ = ["CustomBackward", "GradFn", "GradKey", "GradSlot", "GradValue", "OutputAttr", "walk"]
+
+Callback = Callable[[Any], object]
+_sequence = count()
+
+
+class OutputAttr:
+    """What a custom rule says of one output: whether it gets a gradient, and whether the rule keeps it."""
+
+    __slots__ = ("captured", "requires_grad")
+
+    def __init__(self, requires_grad: bool = True, captured: bool = True) -> None:
+        self.requires_grad = requires_grad
+        self.captured = captured
+
+
+class CustomBackward:
+    """The backward half of a custom rule: a function from output gradients (None where none came) to the
+    gradients of the inputs (None where there is none)."""
+
+    __slots__ = ("backward", "input_has_grads", "op_name", "output_attrs")
+
+    def __init__(self) -> None:
+        self.backward: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+        self.input_has_grads: list[bool] = []
+        self.output_attrs: list[OutputAttr] = []
+        self.op_name = "custom rule"
+
+    def input_has_grad(self, i: int) -> bool:
+        return self.input_has_grads[i]
+
+    def output_requires_grad(self, i: int) -> bool:
+        return self.output_attrs[i].requires_grad
+
+    def gradients(self, cotangents: Sequence[Any]) -> list[Any] | None:
+        """As of BackwardGraphWithClosure. Raises RuleError when the rule gives a wrong number of gradients."""
+        if all(cotangent is None for cotangent in cotangents) or self.backward is None:
+            return None
+        results = list(self.backward(cotangents))
+        if len(results) != len(self.input_has_grads):
+            raise RuleError(
+                f"the backward of {self.op_name} gave {len(results)} gradients for {len(self.input_has_grads)} "
+                "inputs; return one for each, None where there is none"
+            )
+        return [result for result, has in zip(results, self.input_has_grads, strict=True) if has]
+
+    def __repr__(self) -> str:
+        return f"CustomBackward({self.op_name})"
+
+
+class GradFn:
+    """One entry of the tape: how the gradients of its outputs become gradients of its parents' outputs."""
+
+    __slots__ = ("backward", "callbacks", "key", "n_outputs", "op", "parents", "seq", "slots")
+
+    def __init__(self, key: GradKey, op: Any, backward: Any, n_outputs: int) -> None:
+        self.key = key
+        self.op = op
+        self.seq = next(_sequence)
+        self.backward = backward
+        self.n_outputs = n_outputs
+        self.parents: list[GradFn | None] = []
+        self.slots: list[int] = []
+        self.callbacks: dict[int, list[Callback]] | None = None
+
+    def add_callback(self, index: int, callback: Callback) -> None:
+        if self.callbacks is None:
+            self.callbacks = {}
+        self.callbacks.setdefault(index, []).append(callback)
+
+    def clear(self) -> None:
+        """Let go of everything; what was kept for the backward pass is freed."""
+        self.backward = None
+        self.parents = []
+        self.slots = []
+        self.callbacks = None
+
+    def __repr__(self) -> str:
+        what = "leaf" if self.op is None else repr(self.op)
+        return f"GradFn({what}, dests={[None if p is None else f'#{p.seq}.{s}' for p, s in zip(self.parents, self.slots, strict=True)]})"
+
+
+class GradSlot:
+    """The place of one value's gradient: output `index` of a tape entry."""
+
+    __slots__ = ("fn", "index")
+
+    def __init__(self, fn: GradFn, index: int) -> None:
+        self.fn = fn
+        self.index = index
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        return tuple((self.fn.callbacks or {}).get(self.index, ()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradSlot) and self.fn is other.fn and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((id(self.fn), self.index))
+
+    def __repr__(self) -> str:
+        return f"GradSlot(#{self.fn.seq}.{self.index}, has_callback={bool(self.callbacks)})"
+
+
+class GradKey(Scope):
+    """One differentiation: its values, its tape, its end. `name` shows in logs and errors."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__("GradTransformation", name)
+        self.spent = False
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the backward pass was asked for, or the scope closed: no more is recorded."""
+        return not self.live
+
+    def attach(self, value: Any, callback: Callback | None = None) -> GradValue:
+        """Make `value` one that gradients are asked of; `callback` is given its gradient, once, when complete.
+
+        Raises GradError after the freeze, for values that are not floating, and for a leaf attached before.
+        """
+        if not self.live:
+            raise GradError(f"{self!r} is finished; open a new scope to attach to")
+        if isinstance(value, GradValue) and value.scope is self:
+            if value.fn.op is None and (callback is None or value.fn.callbacks):
+                raise GradError(f"{value!r} is attached to {self!r} already")
+            if callback is not None:
+                value.fn.add_callback(value.index, callback)
+            return value
+        dtype = dtype_of(value)
+        if not is_floating(dtype):
+            raise GradError(
+                f"only floating values have gradients; this one is {dtype}{list(shape_of(value))}. Cast it first: "
+                "ops.astype(x, 'float32')"
+            )
+        leaf = GradFn(self, None, None, 1)
+        if callback is not None:
+            leaf.add_callback(0, callback)
+        return GradValue(self, value, leaf, 0)
+
+    def freeze(self) -> None:
+        """Stop recording: the scope's values become plain. Raises GradError the second time."""
+        if not self.live:
+            raise GradError(f"{self!r} is finished: its backward pass was asked for before, or its scope closed")
+        self.close()
+
+    def backward(self, slots: Sequence[GradSlot | None], cotangents: Sequence[Any], release: bool = True) -> None:
+        """Walk back from the slots of the outputs.
+
+        With `release` it can be done once. Raises GradError unless frozen, and the second time.
+        """
+        if self.live:
+            raise GradError(f"{self!r} must be frozen before its backward pass")
+        if self.spent:
+            raise GradError(f"the backward pass of {self!r} has run, and what it needed was freed")
+        self.spent = release
+        walk(slots, cotangents, release)
+
+    def __repr__(self) -> str:
+        label = f" {self.name!r}" if self.name else ""
+        return f"<GradKey{label} opened at {self.opened_at}{'' if self.live else ', finished'}>"
+
+
+class GradValue(Wrapper):
+    """A value that gradients are asked of: what it is below, and the slot of its gradient."""
+
+    __slots__ = ("fn", "index", "value")
+
+    passes_as_constant: ClassVar[bool] = True
+
+    def __init__(self, key: GradKey, value: Any, fn: GradFn, index: int) -> None:
+        self.scope = key
+        self.value = value
+        self.fn = fn
+        self.index = index
+
+    @property
+    def key(self) -> GradKey:
+        key = self.scope
+        assert isinstance(key, GradKey)
+        return key
+
+    @property
+    def slot(self) -> GradSlot:
+        return GradSlot(self.fn, self.index)
+
+    def flatten(self) -> tuple[Any, ...]:
+        return (self.value,)
+
+    def unflatten(self, leaves: tuple[Any, ...]) -> GradValue:
+        return GradValue(self.key, leaves[0], self.fn, self.index)
+
+    def unwrap(self) -> Any:
+        return self.value
+
+    def settled(self) -> Any:
+        return self.value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return shape_of(self.value)
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self.value)
+
+    @property
+    def weak(self) -> bool:
+        return is_weak(self.value)
+
+    def symbolic_shape(self) -> Any:
+        value = self.value
+        return value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value)
+
+    def symbolic_spec(self) -> Any:
+        return spec_of(self.value)
+
+    def __repr__(self) -> str:
+        return f"GradValue({self.scope.name or 'grad'}#{self.fn.seq}.{self.index}, {short(self.value)})"
+
+
+def _add(left: Any, right: Any) -> Any:
+    return apply(ADD, left, right)[0]
+
+
+class _Walk:
+    """One backward pass: the gradients that have come so far, and the callbacks that still wait."""
+
+    def __init__(self, release: bool) -> None:
+        self.release = release
+        self.grads: dict[GradFn, Any] = {}
+        self.waiting: dict[tuple[GradFn, int], int] = {}
+        self.errors = np.geterr()  # the user's own, which callbacks see again
+
+    def collect(self, roots: list[GradFn]) -> list[GradFn]:
+        """Every entry that the roots depend on, oldest first; counts who contributes where a callback waits."""
+        waiting = self.waiting
+        seen: set[int] = set()
+        entries: list[GradFn] = []
+        todo = roots
+        while todo:
+            fn = todo.pop()
+            if id(fn) in seen:
+                continue
+            seen.add(id(fn))
+            entries.append(fn)
+            counted: list[tuple[GradFn, int]] = []
+            for parent, slot in zip(fn.parents, fn.slots, strict=True):
+                if parent is None:
+                    continue
+                if id(parent) not in seen:
+                    todo.append(parent)
+                if parent.callbacks is not None and (parent, slot) not in counted:
+                    counted.append((parent, slot))
+                    waiting[parent, slot] = waiting.get((parent, slot), 0) + 1
+        entries.sort(key=_age)
+        return entries
+
+    def give(self, fn: GradFn, index: int, gradient: Any) -> None:
+        """Add a gradient to what has come for output `index` of `fn`."""
+        if fn.n_outputs == 1:
+            before = self.grads.get(fn)
+            self.grads[fn] = gradient if before is None else _accumulate(before, gradient)
+            return
+        slots = self.grads.get(fn)
+        if slots is None:
+            slots = self.grads[fn] = [None] * fn.n_outputs
+        slots[index] = gradient if slots[index] is None else _accumulate(slots[index], gradient)
+
+    def total(self, fn: GradFn, index: int) -> Any:
+        """What has come for one output, added up to one value; None when nothing has."""
+        grads = self.grads
+        if fn.n_outputs == 1:
+            gradient = grads.get(fn)
+            if isinstance(gradient, (Share, list)):
+                gradient = grads[fn] = _added(gradient)
+            return gradient
+        slots = grads.get(fn)
+        if slots is None:
+            return None
+        if isinstance(slots[index], (Share, list)):
+            slots[index] = _added(slots[index])
+        return slots[index]
+
+    def call_back(self, fn: GradFn, index: int) -> None:
+        gradient = self.total(fn, index)
+        if gradient is not None and fn.callbacks is not None:
+            with np.errstate(**self.errors):  # type: ignore[arg-type]
+                for callback in fn.callbacks.get(index, ()):
+                    callback(gradient)
+
+    def step(self, fn: GradFn) -> None:
+        """Pass the gradients of one entry on to its parents."""
+        backward = fn.backward
+        if backward is not None:
+            cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
+            self.grads.pop(fn, None)
+            gradients = backward.gradients(cotangents)
+            if gradients is not None:
+                position = 0
+                for i, parent in enumerate(fn.parents):
+                    if backward.input_has_grad(i):
+                        gradient = gradients[position]
+                        position += 1
+                        if parent is not None and gradient is not None:
+                            self.give(parent, fn.slots[i], gradient)
+        if self.waiting:
+            self.settle_producers(fn)
+        if self.release:
+            fn.clear()
+
+    def settle_producers(self, fn: GradFn) -> None:
+        """`fn` was a producer of gradients; call back wherever it was the last one."""
+        counted: list[tuple[GradFn, int]] = []
+        for parent, slot in zip(fn.parents, fn.slots, strict=True):
+            if parent is None or parent.callbacks is None or (parent, slot) in counted:
+                continue
+            counted.append((parent, slot))
+            left = self.waiting[parent, slot] - 1
+            self.waiting[parent, slot] = left
+            if not left:
+                self.call_back(parent, slot)
+
+
+def _age(fn: GradFn) -> int:
+    return fn.seq
+
+
+def _accumulate(before: Any, gradient: Any) -> Any:
+    """Two contributions together; those that can be merged wait for each other."""
+    if isinstance(gradient, Share):
+        if isinstance(before, Share) and type(before.op) is type(gradient.op):
+            return [before, gradient]
+        if isinstance(before, list) and type(before[0].op) is type(gradient.op):
+            before.append(gradient)
+            return before
+        gradient = _added(gradient)
+    return _add(_added(before), gradient)
+
+
+def _added(gradient: Any) -> Any:
+    if isinstance(gradient, Share):
+        return apply(gradient.op, *gradient.inputs)[0]
+    if isinstance(gradient, list):
+        rule = rules.merge.require(gradient[0].op)
+        op, inputs = rule([(share.op, share.inputs) for share in gradient])
+        return apply(op, *inputs)[0]
+    return gradient
+
+
+def check_seed(cotangent: Any, value: Any) -> Any:
+    """A gradient handed in for an output, settled. Raises GradError when its shape or dtype is another's."""
+    cotangent = settle(cotangent)
+    got, wanted = spec_of(cotangent), spec_of(value)
+    if got.shape != wanted.shape or (got.dtype != wanted.dtype and not got.weak):
+        raise GradError(f"the gradient given for an output is {got!r}, but the output is {wanted!r}")
+    return np.asarray(cotangent, wanted.dtype) if got.weak and not isinstance(cotangent, Wrapper) else cotangent
+
+
+def walk(slots: Sequence[GradSlot | None], cotangents: Sequence[Any], release: bool) -> dict[GradFn, Any]:
+    """Pass `cotangents` back from `slots`, newest entry first, without recursion.
+
+    Callbacks run as soon as their gradient is complete. Returns the gradients that came to leaves. With `release`
+    each entry is freed when it is done, and all that are left when something is raised.
+    """
+    state = _Walk(release)
+    with np.errstate(all="ignore"):
+        roots = [slot.fn for slot in slots if slot is not None]
+        entries = state.collect(list(roots))
+        for slot, cotangent in zip(slots, cotangents, strict=True):
+            if slot is not None and cotangent is not None:
+                state.give(slot.fn, slot.index, cotangent)
+        try:
+            for slot in dict.fromkeys(slot for slot in slots if slot is not None):
+                if slot.callbacks and not state.waiting.get((slot.fn, slot.index)):
+                    state.call_back(slot.fn, slot.index)
+            while entries:
+                state.step(entries.pop())
+        except BaseException:
+            for fn in entries if release else ():
+                fn.clear()
+            raise
+    return {fn: state.total(fn, 0) for fn in state.grads}
