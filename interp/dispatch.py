@@ -19,7 +19,7 @@ from .operator import Operator
 from .position import Thread, local
 from .value import Scope, Wrapper, settle
 
-__all__ = ["Handle", "Level", "Segment", "Transformation", "apply", "current_level", "stack"]
+__all__ = ["Handle", "Level", "Segment", "Transformation", "apply", "apply_two", "current_level", "deliver", "stack"]
 
 ndarray = np.ndarray
 
@@ -53,8 +53,8 @@ class Transformation:
     after calling `apply(op, *inputs)`, which goes to the layer below. Whatever it must recognise later it
     wraps in a `Wrapper` of its own; `unwrap` takes that off for a reader.
 
-    A class that sets `only_wrapped = True` promises to pass on, unchanged, every computing operator none of
-    whose inputs it wrapped; the dispatcher then does not even ask it.
+    A class that sets `only_wrapped` to its class of wrappers promises to pass on, unchanged, every computing
+    operator none of whose inputs it wrapped; the dispatcher then does not even ask it.
 
     >>> import interp, ops
     >>> class Count(interp.Transformation):
@@ -69,7 +69,7 @@ class Transformation:
     """
 
     segment: ClassVar[Segment] = Segment.MIDDLE
-    only_wrapped: ClassVar[bool] = False
+    only_wrapped: ClassVar[type[Wrapper] | None] = None
     takes_programs: ClassVar[bool] = False
 
     scope: Scope | None = None
@@ -152,51 +152,68 @@ class Transformation:
 class Level:
     """One layer in one stack: the layer and the level below it. Immutable."""
 
-    __slots__ = ("below", "depth", "guarded", "layer", "observer", "plain")
+    __slots__ = ("below", "depth", "guard", "layer", "observer", "plain")
 
     def __init__(self, layer: Transformation, below: Level | None, observer: Any = None) -> None:
         self.layer = layer
         self.below = below
         self.observer = observer
         self.depth: int = 0 if below is None else below.depth + 1
-        # The first level that wants an operator none of whose inputs is a wrapper.
-        self.guarded: bool = layer.only_wrapped and below is not None and observer is None
-        self.plain: Level = below.plain if self.guarded and below is not None else self
+        # What the level wants to see: computing operators on wrappers of this type, or everything (None).
+        self.guard: type[Wrapper] | None = layer.only_wrapped if below is not None and observer is None else None
+        # The first level that wants a computing operator none of whose inputs is a wrapper.
+        self.plain: Level = below.plain if self.guard is not None and below is not None else self
 
     def handle(self, thread: Thread, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         """Let this level, or the first below it that has a say, answer `op`."""
         level = self
-        while level.guarded and op.computes:
-            scope = level.layer.scope
+        layer = level.layer
+        guard = level.guard
+        while guard is not None and op.computes:
+            scope = layer.scope
             for value in inputs:
-                if isinstance(value, Wrapper) and value.scope is scope:
+                if type(value) is guard and value.scope is scope:
                     break
             else:
                 level = level.below  # type: ignore[assignment]
+                layer = level.layer
+                guard = level.guard
                 continue
             break
         below = level.below
-        if below is None and level.observer is None:
-            return level.layer.apply_transformation(op, inputs)
-        saved = thread.position
-        layer = level.layer
-        if below is None:
-            below = level
-        elif layer.scope is None:  # unregistered elsewhere, still in this task's chain: passes through
+        if level.observer is not None or below is None:
+            return layer.apply_transformation(op, inputs) if level.observer is None else _observed(level, thread, op, inputs)
+        if layer.scope is None:  # unregistered elsewhere, or finished: passes through
             return below.handle(thread, op, inputs)
-        elif op.is_program and not layer.takes_programs:
-            thread.position = level
-            try:
-                return op.inline(inputs)
-            finally:
-                thread.position = saved
-        thread.position = below
+        saved = thread.position
         try:
-            if level.observer is not None:
-                return level.observer.step(level, op, inputs)
+            if op.is_program and not layer.takes_programs:
+                thread.position = level
+                return op.inline(inputs)
+            thread.position = below
             return layer.apply_transformation(op, inputs)
         finally:
             thread.position = saved
+
+
+def _observed(level: Level, thread: Thread, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+    """One step, told to the observer of the stack before and after."""
+    layer = level.layer
+    if layer.scope is None and level.below is not None:
+        return level.below.handle(thread, op, inputs)
+    saved = thread.position
+    inlined = op.is_program and not layer.takes_programs and level.below is not None
+    thread.position = level if inlined or level.below is None else level.below
+    step = level.observer.enter(layer, level.depth, op, inputs)
+    try:
+        outputs = op.inline(inputs) if inlined else layer.apply_transformation(op, inputs)
+    except BaseException as error:
+        level.observer.leave(step, error)
+        raise
+    finally:
+        thread.position = saved
+    level.observer.leave(step, outputs)
+    return outputs
 
 
 class _Nothing(Transformation):
@@ -206,6 +223,7 @@ class _Nothing(Transformation):
 _bottom = Level(_Nothing(), None)
 _chain: ContextVar[Level | None] = ContextVar("lamina_stack", default=None)
 _make_handle: Callable[[Any], Any] = Handle
+_handle_type: type[Handle] = Handle
 
 
 def install_bottom(layer: Transformation) -> None:
@@ -215,10 +233,11 @@ def install_bottom(layer: Transformation) -> None:
     _bottom = Level(layer, None)
 
 
-def install_handle(make: Callable[[Any], Any]) -> None:
+def install_handle(handle_type: type[Handle], make: Callable[[Any], Any]) -> None:
     """Say what wraps an output for user code; done once, when `interp` is imported."""
-    global _make_handle
+    global _make_handle, _handle_type
     _make_handle = make
+    _handle_type = handle_type
 
 
 def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
@@ -232,18 +251,18 @@ def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
     (tensor(3.),)
     """
     thread = local.thread
-    level = thread.position
-    if level is None:
-        level = _chain.get() or _bottom
+    level = thread.position or _chain.get() or _bottom
     handles = False
     plain = True
     values: list[Any] = []
     for value in inputs:
-        if type(value) is not ndarray:
-            if isinstance(value, Handle):
+        kind = type(value)
+        if kind is not ndarray:
+            if kind is _handle_type or isinstance(value, Handle):
                 handles = True
                 value = value._value
-            if isinstance(value, Wrapper):
+                kind = type(value)
+            if kind is not ndarray and isinstance(value, Wrapper):
                 plain = False
                 if not value.scope.live:
                     value = settle(value)
@@ -255,11 +274,39 @@ def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
     else:
         outputs = level.handle(thread, op, values)
     if handles:
-        make = _make_handle
         if len(outputs) == 1:
-            return (make(outputs[0]),)
-        return tuple([make(value) for value in outputs])
+            return (_make_handle(outputs[0]),)
+        return tuple([_make_handle(value) for value in outputs])
     return tuple(outputs)
+
+
+def apply_two(op: Operator, left: Any, right: Any) -> Any:
+    """`apply` for two operands and one output, the shape of every operator sign, with nothing packed for more."""
+    a = left._value if type(left) is _handle_type else left
+    b = right._value if type(right) is _handle_type else right
+    if type(a) is ndarray and type(b) is ndarray and op.computes:
+        level = (local.thread.position or _chain.get() or _bottom).plain
+        if level.below is None and level.observer is None:
+            return _make_handle(level.layer.apply_transformation(op, (a, b))[0])
+    return apply(op, left, right)[0]
+
+
+def deliver(op: Operator, values: list[Any]) -> Sequence[Any]:
+    """`apply` for a layer that holds a list of values (no handles) and wants a sequence of values back."""
+    thread = local.thread
+    level = thread.position or _chain.get() or _bottom
+    plain = True
+    for value in values:
+        if type(value) is not ndarray and isinstance(value, Wrapper):
+            plain = False
+            if not value.scope.live:
+                values = [settle(value) for value in values]
+                break
+    if plain and op.computes:
+        level = level.plain
+    if level.below is None and level.observer is None:
+        return level.layer.apply_transformation(op, values)
+    return level.handle(thread, op, values)
 
 
 def current_level() -> Level:

@@ -23,7 +23,7 @@ from .basic import (
 from .dispatch import Segment, Transformation
 from .dtypes import dtype_of_scalar
 from .errors import DTypeError, InterpError, LeakedValueError, OperatorError, RuleError, ShapeError
-from .operator import OpDef, Operator, memo
+from .operator import Operator, memo
 from .value import Scope, Spec, Wrapper, short, spec_of
 
 __all__ = ["EvalTransformation", "NamedValue", "as_array", "infer"]
@@ -72,19 +72,24 @@ class EvalTransformation(Transformation):
     segment: ClassVar[Segment] = Segment.EVAL
 
     def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
-        if not op.computes:
-            return self.answer(op, inputs)
         try:
             kernel = op._memo.kernel  # type: ignore[attr-defined]
-            if kernel is None:
-                kernel = _resolve(op)
         except AttributeError:
+            kernel = None
+        if kernel is None:
+            if not op.computes:
+                return self.answer(op, inputs)
             kernel = _resolve(op)
-        for value in inputs:
-            if type(value) is not ndarray and isinstance(value, Wrapper):
-                inputs = [self.take(v, op) for v in inputs]
-                break
-        return kernel(op, inputs)  # type: ignore[no-any-return]
+        try:
+            result = kernel(*inputs)
+        except InterpError:
+            raise
+        except Exception as error:
+            if any(isinstance(value, Wrapper) for value in inputs):  # numpy refuses wrappers; so do the checks
+                return self.apply_transformation(op, [self.take(value, op) for value in inputs])
+            explain_failure(op, inputs, error)
+            raise
+        return result if type(result) is _TUPLE else (result,)
 
     def take(self, value: Any, op: Operator) -> Any:
         """The bare value behind one that may still be wrapped."""
@@ -223,13 +228,10 @@ def _listed(specs: Sequence[Any]) -> str:
 
 
 def _wrong_count(op: Operator, rule: Callable[..., Any], given: int) -> str | None:
-    bound = 1
-    if isinstance(rule, partial):
-        rule, bound = rule.func, 1
     code = getattr(rule, "__code__", None)
     if code is None or code.co_flags & 0x04 or code.co_varnames[:1] != ("op",):
         return None
-    most = code.co_argcount - bound
+    most = code.co_argcount - 1
     least = most - len(rule.__defaults__ or ())  # type: ignore[attr-defined]
     if least <= given <= most:
         return None
@@ -241,7 +243,8 @@ def _resolve(op: Operator) -> Callable[..., Any]:
     """The function that evaluates `op`: its kernel with the checks that the operator asks for."""
     entry = memo(op)
     if entry.kernel is None:
-        entry.kernel = (_checked if getattr(op, "checks_first", True) else _unchecked)(bound_kernel(op))
+        kernel = bound_kernel(op)
+        entry.kernel = _checked(op, kernel) if getattr(op, "checks_first", True) else kernel
     return entry.kernel
 
 
@@ -251,43 +254,24 @@ def bound_kernel(op: Operator) -> Callable[..., Any]:
     return rule(op) if rule in rules.kernel.per_operator else partial(rule, op)  # type: ignore[no-any-return]
 
 
-def _unchecked(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """For operators whose kernel decides dtypes as their inference does: inference only explains failures."""
-
-    def run(op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
-        try:
-            result = rule(*inputs)
-        except InterpError:
-            raise
-        except Exception as error:
-            explain_failure(op, inputs, error, rule)
-            raise
-        return result if type(result) is _TUPLE else (result,)
-
-    return run
-
-
-def _checked(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(op: Operator, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Infer, evaluate, compare: wrong inputs are the caller's error, a wrong result is the kernel's."""
+    has_infer = type(op) in rules.infer
+    keeps_weak = getattr(op, "keeps_weak", False)
 
-    def run(op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
-        has_infer = type(op) in rules.infer
+    def run(*inputs: Any) -> Sequence[Any]:
+        for value in inputs:
+            if isinstance(value, Wrapper):
+                raise TypeError("not an array")  # the evaluator takes it apart and tries again
         specs = infer(op, [spec_of(value) for value in inputs]) if has_infer else None
-        arrays = inputs if op.keeps_weak else [as_array(value) for value in inputs]
-        try:
-            result = rule(*arrays)
-        except InterpError:
-            raise
-        except Exception as error:
-            explain_failure(op, inputs, error, rule)
-            raise
+        result = kernel(*(inputs if keeps_weak else map(as_array, inputs)))
         outputs = result if type(result) is _TUPLE else (result,)
         return outputs if specs is None else _conform(op, outputs, specs)
 
     return run
 
 
-def _conform(op: OpDef, outputs: Sequence[Any], specs: Sequence[Spec]) -> Sequence[Any]:
+def _conform(op: Operator, outputs: Sequence[Any], specs: Sequence[Spec]) -> Sequence[Any]:
     if len(outputs) != len(specs):
         raise RuleError(f"the kernel of {op!r} gave {len(outputs)} outputs where its infer rule says {len(specs)}")
     conforming = list(outputs)
@@ -309,17 +293,18 @@ def _conform(op: OpDef, outputs: Sequence[Any], specs: Sequence[Spec]) -> Sequen
                     f"the kernel of {op!r} gave {output.dtype} for output {i} where its infer rule says {spec.dtype}"
                 )
             conforming[i] = output.astype(spec.dtype)
-    return conforming
+    return tuple(conforming)
 
 
-def explain_failure(op: OpDef, inputs: Sequence[Any], error: Exception, rule: Callable[..., Any]) -> None:
+def explain_failure(op: Operator, inputs: Sequence[Any], error: Exception) -> None:
     """Raise the typed error that inference gives for these inputs, or say which kernel failed on what."""
     specs = [spec_of(value) for value in inputs]
     if type(op) in rules.infer:
         infer(op, specs)
-    wrong = _wrong_count(op, rule, len(specs)) if isinstance(error, TypeError) else None
-    if wrong is not None:
-        raise OperatorError(wrong) from None
+    if isinstance(error, TypeError):
+        wrong = _wrong_count(op, rules.kernel.require(op), len(specs))
+        if wrong is not None:
+            raise OperatorError(wrong) from None
     kind = {ValueError: ShapeError, TypeError: DTypeError}.get(type(error), None)
     if kind is not None:
         raise kind(f"{op!r} failed on {_listed(specs)}: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,22 @@ from .dispatch import Handle, current_level
 from .errors import OperatorError, RuleError
 from .operator import Operator
 from .position import local
-from .value import Spec, Wrapper, settle, short
+from .value import Spec, Wrapper, settle, shape_of, short
 
 __all__ = ["Expr", "Subgraph"]
 
+ndarray = np.ndarray
+Step = Callable[[Operator, list[Any]], Sequence[Any]]
 SHAPE = GetAttr(GetAttr.Attr.SHAPE)
+
+
+def _shape_of(value: Any) -> tuple[Any]:
+    return (value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value),)
+
+
+def _check_count(expr: Expr, results: Sequence[Any]) -> None:
+    if len(results) != len(expr.outputs):
+        raise RuleError(f"{expr.op!r} gave {len(results)} outputs where the program has {len(expr.outputs)}")
 
 
 class Expr:
@@ -48,7 +60,7 @@ class Subgraph:
     }
     """
 
-    __slots__ = ("__weakref__", "_code", "constants", "exprs", "inputs", "outputs", "size", "specs")
+    __slots__ = ("__weakref__", "_function", "_runs", "constants", "exprs", "inputs", "outputs", "size", "specs")
 
     def __init__(
         self,
@@ -66,7 +78,8 @@ class Subgraph:
         self.size = 1 + max(
             [-1, *self.inputs, *self.constants, *self.outputs, *(v for e in self.exprs for v in e.inputs + e.outputs)]
         )
-        self._code: list[tuple[Operator, tuple[int, ...], tuple[int, ...], tuple[int, ...]]] | None = None
+        self._function: Callable[[Step, Sequence[Any]], list[Any]] | None = None
+        self._runs = 0
 
     @property
     def empty(self) -> bool:
@@ -95,47 +108,89 @@ class Subgraph:
                 raise OperatorError(f"the program returns %{var}, which nothing defines")
         return self
 
-    def _prepare(self) -> list[tuple[Operator, tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+    def _lines(self) -> list[tuple[Expr, tuple[int, ...]]]:
         """The expressions with, for each, the variables that nobody reads after it."""
         kept = set(self.outputs)
-        code = []
+        lines = []
         for expr in reversed(self.exprs):
             dying = tuple(var for var in dict.fromkeys(expr.inputs + expr.outputs) if var not in kept)
             kept.update(dying)
-            code.append((expr.op, expr.inputs, expr.outputs, dying))
-        code.reverse()
-        self._code = code
-        return code
+            lines.append((expr, dying))
+        lines.reverse()
+        return lines
+
+    def _interpreted(self) -> Callable[[Step, Sequence[Any]], list[Any]]:
+        """A function that runs the program in a loop: for programs of any length."""
+        lines = self._lines()
+
+        def run(step: Step, inputs: Sequence[Any]) -> list[Any]:
+            env: list[Any] = [None] * self.size
+            for var, value in self.constants.items():
+                env[var] = value
+            for var, value in zip(self.inputs, inputs, strict=True):
+                env[var] = value
+            for expr, dying in lines:
+                args = [env[var] for var in expr.inputs]
+                for var in dying:
+                    env[var] = None
+                results = _shape_of(args[0]) if expr.op is SHAPE else step(expr.op, args)
+                _check_count(expr, results)
+                for var, value in zip(expr.outputs, results, strict=True):
+                    env[var] = value
+                for var in dying:
+                    env[var] = None
+            return [env[var] for var in self.outputs]
+
+        return run
+
+    def _generated(self) -> Callable[[Step, Sequence[Any]], list[Any]]:
+        """The same as straight-line Python, made once: for short programs, run often."""
+        names: dict[str, Any] = {"shape_of": _shape_of}
+        names.update({f"v{var}": value for var, value in self.constants.items()})
+        text = ["def run(step, inputs):"]
+        if self.inputs:
+            text.append(f" ({', '.join(f'v{var}' for var in self.inputs)},) = inputs")
+        local = set(self.inputs)
+        for i, (expr, dying) in enumerate(self._lines()):
+            args = ", ".join(f"v{var}" for var in expr.inputs)
+            left = "".join(f"v{var}, " for var in expr.outputs)
+            if expr.op is SHAPE:
+                text.append(f" ({left}) = shape_of({args})")
+            else:
+                names[f"op{i}"] = expr.op
+                text.append(f" ({left}) = step(op{i}, [{args}])" if left else f" step(op{i}, [{args}])")
+            local.update(expr.outputs)
+            dead = [f"v{var}" for var in dying if var in local]
+            if dead:
+                text.append(f" {' = '.join(dead)} = None")
+        text.append(f" return [{', '.join(f'v{var}' for var in self.outputs)}]")
+        exec(compile("\n".join(text), f"<{self!r}>", "exec"), names)
+        return names["run"]  # type: ignore[no-any-return]
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Run on values, each operator through the current stack; returns values. Frees what is read no more."""
-        code = self._code or self._prepare()
-        if len(values) != len(self.inputs):
-            raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {len(values)}")
-        thread = local.thread
+        function = self._function
+        if function is None:
+            if len(values) != len(self.inputs):
+                raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {len(values)}")
+            self._runs += 1
+            short = len(self.exprs) <= 40
+            function = self._generated() if short and self._runs > 2 else self._interpreted()
+            if self._runs > 2 or not short:
+                self._function = function
         level = current_level()
-        env: list[Any] = [None] * self.size
-        for var, value in self.constants.items():
-            env[var] = value
-        for var, value in zip(self.inputs, values, strict=True):
-            env[var] = settle(value) if isinstance(value, Wrapper) else value
-        del values
-        for op, inputs, outputs, dying in code:
-            args = [env[var] for var in inputs]
-            for var in dying:
-                env[var] = None
-            if op is SHAPE:
-                value = args[0]
-                env[outputs[0]] = value.symbolic_shape() if isinstance(value, Wrapper) else np.shape(value)
-                continue
-            results = level.handle(thread, op, args)
-            if len(results) != len(outputs):
-                raise RuleError(f"{op!r} gave {len(results)} outputs where the program has {len(outputs)}")
-            for var, value in zip(outputs, results, strict=True):
-                env[var] = value
-            for var in dying:
-                env[var] = None
-        return [env[var] for var in self.outputs]
+        plain = True
+        for value in values:
+            if type(value) is not ndarray and isinstance(value, Wrapper):
+                plain = False
+                if not value.scope.live:
+                    values = [settle(value) for value in values]
+                    break
+        if plain:
+            level = level.plain
+            if level.below is None and level.observer is None:
+                return function(level.layer.apply_transformation, values)
+        return function(partial(level.handle, local.thread), values)
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run through the current stack; Tensors in, Tensors out, values in, values out."""

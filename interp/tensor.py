@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .basic import CreateTensor, GetAttr
-from .dispatch import Handle, apply, install_handle
+from .dispatch import Handle, apply, apply_two, install_handle
 from .dtypes import DType, default_dtype, dtype_of_scalar
 from .errors import DTypeError, ShapeError
 from .operator import Operator
 from .value import Wrapper, dtype_of, settle, shape_of, short
 
-__all__ = ["Syntax", "Tensor", "as_operand", "from_value", "syntax", "tensor"]
+__all__ = ["Syntax", "Tensor", "as_operand", "from_value", "install_sign", "syntax", "tensor"]
 
 ndarray = np.ndarray
 _new = object.__new__
@@ -68,7 +68,6 @@ def from_value(value: Any) -> Tensor:
     """A new handle on a value."""
     made = _new(Tensor)
     made._value = value
-    made.grad = None
     return made
 
 
@@ -78,13 +77,26 @@ class Tensor(Handle):
     `Tensor(data, dtype=None)` is `tensor(data, dtype)`.
     """
 
-    __slots__ = ("grad",)
-
-    grad: Any
+    __slots__ = ("_grad",)
 
     def __init__(self, data: Any, dtype: Any = None) -> None:
         self._value = _create(data, dtype)
-        self.grad = None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that a GradManager added up for this handle; None before the first."""
+        try:
+            return self._grad  # type: ignore[no-any-return, has-type]
+        except AttributeError:
+            return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     # What is known without data.
 
@@ -281,16 +293,18 @@ def binary(sign: str, left: Any, right: Any) -> Any:
         left, right = as_operand(left), as_operand(right)
     except DTypeError:
         return NotImplemented
-    return apply(syntax.binary[sign], left, right)[0]
+    result = apply(syntax.binary[sign], left, right)[0]
+    return result if isinstance(result, Handle) else from_value(result)
 
 
-def _install_binary(sign: str, method: str) -> None:
-    known = (Tensor, *_SCALARS)
-    table = syntax.binary
+def install_sign(sign: str, op: Operator) -> None:
+    """Say which operator a sign ("+", "<", ...) on Tensors means."""
+    method = _METHODS[sign]
+    syntax.binary[sign] = op
 
     def forward(self: Tensor, other: Any) -> Any:
-        if type(other) in known:
-            return apply(table[sign], self, other)[0]
+        if type(other) is Tensor:
+            return apply_two(op, self, other)
         return binary(sign, self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
@@ -299,18 +313,23 @@ def _install_binary(sign: str, method: str) -> None:
     def in_place(self: Tensor, other: Any) -> Any:
         return self._update(sign, other)
 
-    for name, function in ((f"__{method}__", forward), (f"__r{method}__", reflected), (f"__i{method}__", in_place)):
-        function.__name__ = name
-        function.__qualname__ = f"Tensor.{name}"
-        setattr(Tensor, name, function)
+    _set_method(f"__{method}__", forward)
+    if sign not in _COMPARISONS:
+        _set_method(f"__r{method}__", reflected)
+        _set_method(f"__i{method}__", in_place)
 
 
-def _install_comparison(sign: str, method: str) -> None:
-    def compare(self: Tensor, other: Any) -> Any:
-        return binary(sign, self, other)
+def _set_method(name: str, function: Callable[..., Any]) -> None:
+    function.__name__ = name
+    function.__qualname__ = f"Tensor.{name}"
+    setattr(Tensor, name, function)
 
-    compare.__name__ = f"__{method}__"
-    setattr(Tensor, compare.__name__, compare)
+
+_COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift", **_COMPARISONS,
+}  # fmt: skip
 
 
 def _install_unary(name: str) -> None:
@@ -321,13 +340,6 @@ def _install_unary(name: str) -> None:
     setattr(Tensor, name, call)
 
 
-for _sign, _method in {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
-    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
-}.items():  # fmt: skip
-    _install_binary(_sign, _method)
-for _sign, _method in {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}.items():
-    _install_comparison(_sign, _method)
 for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
     _install_unary(_name)
 
@@ -401,4 +413,4 @@ def _holds_array(data: Any) -> bool:
     return isinstance(data, (np.ndarray, np.generic))
 
 
-install_handle(from_value)
+install_handle(Tensor, from_value)

@@ -48,6 +48,8 @@ class Wrapper:
 
     __slots__ = ("scope",)
 
+    __array_ufunc__ = None  # numpy must refuse a wrapper, never take it for an object
+
     passes_as_constant: ClassVar[bool] = False
     """Whether the evaluator may read through a live wrapper of this kind (only a gradient's may)."""
 
@@ -76,6 +78,9 @@ class Wrapper:
             f"{scope.layer_name}{' ' + repr(scope.name) if scope.name else ''}, opened at {scope.opened_at}. "
             "Return it from the function instead of storing it outside."
         )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(f"{self!r} is not an array; take its data through the stack")
 
     @property
     def shape(self) -> Shape:

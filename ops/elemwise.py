@@ -22,6 +22,7 @@ __all__ = ["ROWS", "Elemwise", "Row", "elementwise", "row"]
 Partial = Union[Callable[..., Any], int, None]
 ndarray = np.ndarray
 _BOOL = np.dtype(np.bool_)
+_FLOAT32 = np.dtype(np.float32)
 
 
 @attrs.frozen
@@ -178,12 +179,11 @@ def _binary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
     def evaluate(x: Any, y: Any) -> Any:
         try:
             dtype = x.dtype
-            if dtype is y.dtype and dtype.kind in direct:
+            if dtype is y.dtype and (dtype is _FLOAT32 or dtype.kind in direct):
                 return function(x, y)
         except AttributeError:
-            if type(x) is ndarray:
-                if type(y) is float and x.dtype.kind == "f" and "f" in direct:
-                    return function(x, y)
+            if type(x) is ndarray and type(y) is float and x.dtype.kind == "f" and "f" in direct:
+                return function(x, y)
         return _general(op, entry, (x, y))
 
     return evaluate

@@ -119,7 +119,7 @@ class OptimizedBackwardGraph:
     """
 
     __slots__ = (
-        "backward", "grads_read", "input_has_grad", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
+        "all_have_grad", "backward", "grads_read", "input_has_grad", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
         "save_for_backward", "shares", "single",
     )  # fmt: skip
 
@@ -137,6 +137,7 @@ class OptimizedBackwardGraph:
         given = source.inputs[: n_inputs + n_outputs]
         self.n_outputs = n_outputs
         self.input_has_grad = graph.input_has_grad
+        self.all_have_grad = all(graph.input_has_grad)
         self.save_for_backward = tuple(var in read for var in source.inputs)
         self.grads_read = self.save_for_backward[n_inputs + n_outputs :]
         self.kept_inputs = tuple(i for i in range(n_inputs) if self.save_for_backward[i])
@@ -280,9 +281,7 @@ class BackwardGraphWithClosure:
 
     def __init__(self, graph: OptimizedBackwardGraph, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.graph = graph
-        closure: list[Any] = []
-        if graph.precomp is not None:
-            closure += graph.precomp.run([*inputs, *outputs])
+        closure: list[Any] = [] if graph.precomp is None else graph.precomp.run([*inputs, *outputs])
         for i in graph.kept_inputs:
             closure.append(inputs[i])
         for i in graph.kept_outputs:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply
+from interp.dispatch import deliver
 from interp.operator import Operator, OperatorKind
-from interp.value import Scope, short
+from interp.value import Scope, Wrapper, short
 
 from .backward_graph import BackwardGraphWithClosure, backward_graph_for
 from .grad_operators import (
@@ -54,7 +55,7 @@ class GradTransformation(Transformation):
     """
 
     segment: ClassVar[Segment] = Segment.GRAD
-    only_wrapped: ClassVar[bool] = True
+    only_wrapped: ClassVar[type[Wrapper] | None] = GradValue
 
     def __init__(self, key: GradKey | None = None, *, functional: bool = False) -> None:
         self._key = key
@@ -111,44 +112,66 @@ class GradTransformation(Transformation):
     def differentiate(self, op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run a computing operator below, and record it where an input is attached."""
         key = self.scope
+        assert isinstance(key, GradKey)
         values: list[Any] = []
+        parents: list[GradFn | None] = []
+        slots: list[int] = []
         mask = 0
         bit = 1
         for value in inputs:
-            if isinstance(value, GradValue) and value.scope is key:
+            if type(value) is GradValue and value.scope is key:
                 mask |= bit
-                value = value.value
-            bit <<= 1
-            values.append(value)
-        if not mask:
-            return apply(op, *values)
-        backward: Any
-        rule = _custom_rules.get(type(op)) if _custom_rules else None
-        if rule is not None:
-            backward = CustomBackward()
-            backward.op_name = repr(op)
-            outputs = rule(op, values, [bool(mask >> i & 1) for i in range(len(values))], backward)
-            if outputs is not None:
-                return self.record(op, backward, inputs, outputs)
-        graph = backward_graph_for(op, values, mask)
-        outputs = apply(op, *values)
-        if graph is None:
-            return outputs
-        return self.record(op, BackwardGraphWithClosure(graph, values, outputs), inputs, outputs)
-
-    def record(self, op: Operator, backward: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
-        """Make a tape entry for `outputs`, which `backward` leads back from to `inputs`."""
-        key = self.scope
-        assert isinstance(key, GradKey)
-        fn = GradFn(key, op, backward, len(outputs))
-        parents, slots = fn.parents, fn.slots
-        for i, value in enumerate(inputs):
-            if isinstance(value, GradValue) and value.scope is key and backward.input_has_grad(i):
                 parents.append(value.fn)
                 slots.append(value.index)
+                value = value.value
             else:
                 parents.append(None)
                 slots.append(0)
+            bit += bit
+            values.append(value)
+        if not mask:
+            return deliver(op, values)
+        if _custom_rules and type(op) in _custom_rules:
+            outputs = self.differentiate_by_rule(op, values, mask, parents, slots)
+            if outputs is not None:
+                return outputs
+        graph = backward_graph_for(op, values, mask)
+        outputs = deliver(op, values)
+        if graph is None:
+            return outputs
+        if not graph.all_have_grad:
+            parents = [p if has else None for p, has in zip(parents, graph.input_has_grad, strict=True)]
+        fn = GradFn(key, op, BackwardGraphWithClosure(graph, values, outputs), len(outputs), parents, slots)
+        if graph.single:
+            return (GradValue(key, outputs[0], fn, 0),)
+        return [
+            GradValue(key, value, fn, i) if read else value
+            for i, (value, read) in enumerate(zip(outputs, graph.grads_read, strict=True))
+        ]
+
+    def differentiate_by_rule(
+        self, op: OpDef, values: list[Any], mask: int, parents: list[GradFn | None], slots: list[int]
+    ) -> Sequence[Any] | None:
+        """Run the custom rule of the operator, unless it declines."""
+        backward = CustomBackward()
+        backward.op_name = repr(op)
+        rule = _custom_rules[type(op)]
+        outputs = rule(op, values, [bool(mask >> i & 1) for i in range(len(values))], backward)
+        return None if outputs is None else self.record(op, backward, parents, slots, outputs)
+
+    def record(
+        self,
+        op: Operator,
+        backward: CustomBackward,
+        parents: Sequence[GradFn | None],
+        slots: Sequence[int],
+        outputs: Sequence[Any],
+    ) -> Sequence[Any]:
+        """Make a tape entry for `outputs`, which a custom rule leads back from to the parents' slots."""
+        key = self.scope
+        assert isinstance(key, GradKey)
+        kept = [p if backward.input_has_grad(i) else None for i, p in enumerate(parents)]
+        fn = GradFn(key, op, backward, len(outputs), kept, slots)
         return [
             GradValue(key, value, fn, i) if backward.output_requires_grad(i) else value
             for i, value in enumerate(outputs)
@@ -239,7 +262,9 @@ def _set_grad(layer: GradTransformation, op: SetGrad, inputs: Sequence[Any]) -> 
     backward.backward = op.grad_fn
     backward.input_has_grads = [True] * n
     backward.output_attrs = [OutputAttr() for _ in outputs]
-    return layer.record(op, backward, inputs[:n], outputs)
+    parents = [value.fn if layer.mine(value) else None for value in inputs[:n]]
+    slots = [value.index if layer.mine(value) else 0 for value in inputs[:n]]
+    return layer.record(op, backward, parents, slots, outputs)
 
 
 def _detach(layer: GradTransformation, op: DetachGrad, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -75,14 +75,22 @@ class GradFn:
 
     __slots__ = ("backward", "callbacks", "key", "n_outputs", "op", "parents", "seq", "slots")
 
-    def __init__(self, key: GradKey, op: Any, backward: Any, n_outputs: int) -> None:
+    def __init__(
+        self,
+        key: GradKey,
+        op: Any,
+        backward: Any,
+        n_outputs: int,
+        parents: Sequence[GradFn | None] = (),
+        slots: Sequence[int] = (),
+    ) -> None:
         self.key = key
         self.op = op
         self.seq = next(_sequence)
         self.backward = backward
         self.n_outputs = n_outputs
-        self.parents: list[GradFn | None] = []
-        self.slots: list[int] = []
+        self.parents = parents
+        self.slots = slots
         self.callbacks: dict[int, list[Callback]] | None = None
 
     def add_callback(self, index: int, callback: Callback) -> None:
@@ -90,11 +98,19 @@ class GradFn:
             self.callbacks = {}
         self.callbacks.setdefault(index, []).append(callback)
 
+    def awaited(self) -> set[tuple[GradFn, int]]:
+        """The places that this entry gives gradients to and where a callback waits."""
+        return {
+            (parent, slot)
+            for parent, slot in zip(self.parents, self.slots, strict=True)
+            if parent is not None and parent.callbacks is not None
+        }
+
     def clear(self) -> None:
         """Let go of everything; what was kept for the backward pass is freed."""
         self.backward = None
-        self.parents = []
-        self.slots = []
+        self.parents = ()
+        self.slots = ()
         self.callbacks = None
 
     def __repr__(self) -> str:
@@ -263,21 +279,23 @@ class _Walk:
         seen: set[int] = set()
         entries: list[GradFn] = []
         todo = roots
+        callbacks = False
         while todo:
             fn = todo.pop()
             if id(fn) in seen:
                 continue
             seen.add(id(fn))
             entries.append(fn)
-            counted: list[tuple[GradFn, int]] = []
-            for parent, slot in zip(fn.parents, fn.slots, strict=True):
-                if parent is None:
-                    continue
-                if id(parent) not in seen:
-                    todo.append(parent)
-                if parent.callbacks is not None and (parent, slot) not in counted:
-                    counted.append((parent, slot))
-                    waiting[parent, slot] = waiting.get((parent, slot), 0) + 1
+            for parent in fn.parents:
+                if parent is not None:
+                    if id(parent) not in seen:
+                        todo.append(parent)
+                    if parent.callbacks is not None:
+                        callbacks = True
+            if callbacks:
+                callbacks = False
+                for place in fn.awaited():
+                    waiting[place] = waiting.get(place, 0) + 1
         entries.sort(key=_age)
         return entries
 
@@ -318,29 +336,50 @@ class _Walk:
         """Pass the gradients of one entry on to its parents."""
         backward = fn.backward
         if backward is not None:
-            cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
-            self.grads.pop(fn, None)
+            if fn.n_outputs == 1:
+                cotangent = self.grads.pop(fn, None)
+                kind = type(cotangent)
+                cotangents = [_added(cotangent) if kind is Share or kind is list else cotangent]
+            else:
+                cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
+                self.grads.pop(fn, None)
             gradients = backward.gradients(cotangents)
             if gradients is not None:
-                position = 0
-                for i, parent in enumerate(fn.parents):
-                    if backward.input_has_grad(i):
-                        gradient = gradients[position]
-                        position += 1
-                        if parent is not None and gradient is not None:
-                            self.give(parent, fn.slots[i], gradient)
+                self.hand_on(fn, backward, gradients)
         if self.waiting:
-            self.settle_producers(fn)
+            for parent in fn.parents:
+                if parent is not None and parent.callbacks is not None:
+                    self.settle_producers(fn)
+                    break
         if self.release:
             fn.clear()
 
-    def settle_producers(self, fn: GradFn) -> None:
-        """`fn` was a producer of gradients; call back wherever it was the last one."""
-        counted: list[tuple[GradFn, int]] = []
-        for parent, slot in zip(fn.parents, fn.slots, strict=True):
-            if parent is None or parent.callbacks is None or (parent, slot) in counted:
+    def hand_on(self, fn: GradFn, backward: Any, gradients: Sequence[Any]) -> None:
+        """Give each gradient to the slot that it is for."""
+        grads = self.grads
+        position = 0
+        for i, parent in enumerate(fn.parents):
+            if parent is None:
+                if backward.input_has_grad(i):
+                    position += 1
                 continue
-            counted.append((parent, slot))
+            gradient = gradients[position]
+            position += 1
+            if gradient is None:
+                continue
+            if parent.n_outputs == 1 and parent not in grads:
+                grads[parent] = gradient
+            else:
+                self.give(parent, fn.slots[i], gradient)
+
+    def settle_producers(self, fn: GradFn) -> None:
+        """`fn` was a producer of gradients; call back, in the order of its inputs, wherever it was the last one."""
+        done: set[tuple[GradFn, int]] = set()
+        for place in zip(fn.parents, fn.slots, strict=True):
+            parent, slot = place
+            if parent is None or parent.callbacks is None or (parent, slot) in done:
+                continue
+            done.add((parent, slot))
             left = self.waiting[parent, slot] - 1
             self.waiting[parent, slot] = left
             if not left:
