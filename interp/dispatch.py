@@ -281,27 +281,38 @@ def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
 
 
 def apply_two(op: Operator, left: Any, right: Any) -> Any:
-    """`apply` for two operands and one output, the shape of every operator sign, with nothing packed for more."""
-    a = left._value if type(left) is _handle_type else left
-    b = right._value if type(right) is _handle_type else right
-    if type(a) is ndarray and type(b) is ndarray and op.computes:
-        level = (local.thread.position or _chain.get() or _bottom).plain
-        if level.below is None and level.observer is None:
-            return _make_handle(level.layer.apply_transformation(op, (a, b))[0])
-    return apply(op, left, right)[0]
-
-
-def deliver(op: Operator, values: list[Any]) -> Sequence[Any]:
-    """`apply` for a layer that holds a list of values (no handles) and wants a sequence of values back."""
+    """`apply` for two handles and one output, the shape of every operator sign, with nothing packed for more."""
+    a = left._value
+    b = right._value
     thread = local.thread
     level = thread.position or _chain.get() or _bottom
-    plain = True
-    for value in values:
-        if type(value) is not ndarray and isinstance(value, Wrapper):
-            plain = False
-            if not value.scope.live:
-                values = [settle(value) for value in values]
-                break
+    if type(a) is ndarray and type(b) is ndarray:
+        level = level.plain
+        if level.below is None and level.observer is None:
+            return _make_handle(level.layer.apply_transformation(op, (a, b))[0])
+    else:
+        if type(a) is not ndarray and isinstance(a, Wrapper) and not a.scope.live:
+            a = settle(a)
+        if type(b) is not ndarray and isinstance(b, Wrapper) and not b.scope.live:
+            b = settle(b)
+    return _make_handle(level.handle(thread, op, (a, b))[0])
+
+
+def deliver(op: Operator, values: Sequence[Any], plain: bool = False) -> Sequence[Any]:
+    """`apply` for a layer that holds a sequence of values (no handles) and wants one back.
+
+    `plain` promises that every value is an ndarray.
+    """
+    thread = local.thread
+    level = thread.position or _chain.get() or _bottom
+    if not plain:
+        plain = True
+        for value in values:
+            if type(value) is not ndarray and isinstance(value, Wrapper):
+                plain = False
+                if not value.scope.live:
+                    values = [settle(value) for value in values]
+                    break
     if plain and op.computes:
         level = level.plain
     if level.below is None and level.observer is None:

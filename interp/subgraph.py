@@ -18,6 +18,7 @@ from .value import Spec, Wrapper, settle, shape_of, short
 __all__ = ["Expr", "Subgraph"]
 
 ndarray = np.ndarray
+_GENERATE_UP_TO = 40
 Step = Callable[[Operator, list[Any]], Sequence[Any]]
 SHAPE = GetAttr(GetAttr.Attr.SHAPE)
 
@@ -169,16 +170,7 @@ class Subgraph:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Run on values, each operator through the current stack; returns values. Frees what is read no more."""
-        function = self._function
-        if function is None:
-            if len(values) != len(self.inputs):
-                raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {len(values)}")
-            self._runs += 1
-            short = len(self.exprs) <= 40
-            function = self._generated() if short and self._runs > 2 else self._interpreted()
-            if self._runs > 2 or not short:
-                self._function = function
-        level = current_level()
+        function = self._function or self._choose(len(values))
         plain = True
         for value in values:
             if type(value) is not ndarray and isinstance(value, Wrapper):
@@ -186,11 +178,22 @@ class Subgraph:
                 if not value.scope.live:
                     values = [settle(value) for value in values]
                     break
+        level = current_level()
         if plain:
             level = level.plain
             if level.below is None and level.observer is None:
                 return function(level.layer.apply_transformation, values)
         return function(partial(level.handle, local.thread), values)
+
+    def _choose(self, given: int) -> Callable[[Step, Sequence[Any]], list[Any]]:
+        """Loop over the program, or generate a function of it where that will pay."""
+        if given != len(self.inputs):
+            raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {given}")
+        self._runs += 1
+        if self._runs <= 2 and len(self.exprs) <= _GENERATE_UP_TO:
+            return self._interpreted()
+        self._function = self._generated() if len(self.exprs) <= _GENERATE_UP_TO else self._interpreted()
+        return self._function
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run through the current stack; Tensors in, Tensors out, values in, values out."""

@@ -8,7 +8,7 @@ kept in between. Both are cached by operator, dtypes, ranks, equality of shapes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ class OptimizedBackwardGraph:
     """
 
     __slots__ = (
-        "all_have_grad", "backward", "grads_read", "input_has_grad", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
+        "all_have_grad", "backward", "grads_read", "input_has_grad", "keep", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
         "save_for_backward", "shares", "single",
     )  # fmt: skip
 
@@ -142,6 +142,7 @@ class OptimizedBackwardGraph:
         self.grads_read = self.save_for_backward[n_inputs + n_outputs :]
         self.kept_inputs = tuple(i for i in range(n_inputs) if self.save_for_backward[i])
         self.kept_outputs = tuple(i for i in range(n_outputs) if self.save_for_backward[n_inputs + i])
+        self.keep = _keeper(self.kept_inputs, self.kept_outputs)
         constants = source.constants
         self.precomp: Subgraph | None = None
         if ready:
@@ -152,6 +153,20 @@ class OptimizedBackwardGraph:
     def __repr__(self) -> str:
         kept = "".join("x" if save else "." for save in self.save_for_backward)
         return f"<OptimizedBackwardGraph keeps {kept}>\n{self.precomp or 'no precomp'}\n{self.backward}"
+
+
+def _keeper(inputs: Sequence[int], outputs: Sequence[int]) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    """A function that picks these inputs and outputs out."""
+    if len(inputs) == 1 and not outputs:
+        i = inputs[0]
+        return lambda x, y: [x[i]]
+    if len(outputs) == 1 and not inputs:
+        o = outputs[0]
+        return lambda x, y: [y[o]]
+    if len(inputs) == 2 and not outputs:
+        i, j = inputs
+        return lambda x, y: [x[i], x[j]]
+    return lambda x, y: [x[i] for i in inputs] + [y[o] for o in outputs]
 
 
 def _forward_part(source: Subgraph, cotangents: Sequence[int]) -> list[Expr]:
@@ -205,7 +220,10 @@ _MISSING = object()
 
 def backward_graph_for(op: OpDef, values: Sequence[Any], mask: int) -> OptimizedBackwardGraph | None:
     """The optimized backward graph for these input values, from the cache of the operator."""
-    programs = memo(op).programs
+    try:
+        programs = op._memo.programs
+    except AttributeError:
+        programs = memo(op).programs
     key = _signature(values, mask)
     found = programs.get(key, _MISSING)
     if found is _MISSING or found is _BY_SHAPE:
@@ -281,12 +299,10 @@ class BackwardGraphWithClosure:
 
     def __init__(self, graph: OptimizedBackwardGraph, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.graph = graph
-        closure: list[Any] = [] if graph.precomp is None else graph.precomp.run([*inputs, *outputs])
-        for i in graph.kept_inputs:
-            closure.append(inputs[i])
-        for i in graph.kept_outputs:
-            closure.append(outputs[i])
-        self.closure = closure
+        kept: list[Any] = graph.keep(inputs, outputs)
+        if graph.precomp is not None:
+            kept = graph.precomp.run([*inputs, *outputs]) + kept
+        self.closure = kept
         self.output_descs: list[Any] | None = None
         if graph.n_outputs > 1:
             self.output_descs = [

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply
 from interp.dispatch import deliver
 from interp.operator import Operator, OperatorKind
@@ -45,6 +47,9 @@ def register_grad_rule(owner: type[OpDef], rule: GradRule, *, replace: bool = Fa
         raise GradError(f"{owner.__name__} already has a custom gradient rule; pass replace=True to give it another")
     _custom_rules[owner] = rule
     return rule
+
+
+ndarray = np.ndarray
 
 
 class GradTransformation(Transformation):
@@ -112,23 +117,22 @@ class GradTransformation(Transformation):
     def differentiate(self, op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run a computing operator below, and record it where an input is attached."""
         key = self.scope
-        assert isinstance(key, GradKey)
         values: list[Any] = []
         parents: list[GradFn | None] = []
-        slots: list[int] = []
+        slots: list[int] | None = None
         mask = 0
-        bit = 1
         for value in inputs:
             if type(value) is GradValue and value.scope is key:
-                mask |= bit
+                mask += 1 << len(values)
                 parents.append(value.fn)
-                slots.append(value.index)
-                value = value.value
+                if value.index:
+                    if slots is None:
+                        slots = [0] * len(inputs)
+                    slots[len(values)] = value.index
+                values.append(value.value)
             else:
                 parents.append(None)
-                slots.append(0)
-            bit += bit
-            values.append(value)
+                values.append(value)
         if not mask:
             return deliver(op, values)
         if _custom_rules and type(op) in _custom_rules:
@@ -141,16 +145,17 @@ class GradTransformation(Transformation):
             return outputs
         if not graph.all_have_grad:
             parents = [p if has else None for p, has in zip(parents, graph.input_has_grad, strict=True)]
-        fn = GradFn(key, op, BackwardGraphWithClosure(graph, values, outputs), len(outputs), parents, slots)
+        backward = BackwardGraphWithClosure(graph, values, outputs)
         if graph.single:
-            return (GradValue(key, outputs[0], fn, 0),)
+            return (GradValue(key, outputs[0], GradFn(op, backward, 1, parents, slots), 0),)
+        fn = GradFn(op, backward, len(outputs), parents, slots)
         return [
             GradValue(key, value, fn, i) if read else value
             for i, (value, read) in enumerate(zip(outputs, graph.grads_read, strict=True))
         ]
 
     def differentiate_by_rule(
-        self, op: OpDef, values: list[Any], mask: int, parents: list[GradFn | None], slots: list[int]
+        self, op: OpDef, values: list[Any], mask: int, parents: list[GradFn | None], slots: list[int] | None
     ) -> Sequence[Any] | None:
         """Run the custom rule of the operator, unless it declines."""
         backward = CustomBackward()
@@ -164,14 +169,14 @@ class GradTransformation(Transformation):
         op: Operator,
         backward: CustomBackward,
         parents: Sequence[GradFn | None],
-        slots: Sequence[int],
+        slots: list[int] | None,
         outputs: Sequence[Any],
     ) -> Sequence[Any]:
         """Make a tape entry for `outputs`, which a custom rule leads back from to the parents' slots."""
         key = self.scope
         assert isinstance(key, GradKey)
         kept = [p if backward.input_has_grad(i) else None for i, p in enumerate(parents)]
-        fn = GradFn(key, op, backward, len(outputs), kept, slots)
+        fn = GradFn(op, backward, len(outputs), kept, slots)
         return [
             GradValue(key, value, fn, i) if backward.output_requires_grad(i) else value
             for i, value in enumerate(outputs)

@@ -73,25 +73,27 @@ class CustomBackward:
 class GradFn:
     """One entry of the tape: how the gradients of its outputs become gradients of its parents' outputs."""
 
-    __slots__ = ("backward", "callbacks", "key", "n_outputs", "op", "parents", "seq", "slots")
+    __slots__ = ("backward", "callbacks", "n_outputs", "op", "parents", "seq", "slots")
 
     def __init__(
         self,
-        key: GradKey,
         op: Any,
         backward: Any,
         n_outputs: int,
         parents: Sequence[GradFn | None] = (),
-        slots: Sequence[int] = (),
+        slots: list[int] | None = None,
     ) -> None:
-        self.key = key
         self.op = op
         self.seq = next(_sequence)
         self.backward = backward
         self.n_outputs = n_outputs
         self.parents = parents
-        self.slots = slots
+        self.slots = slots  # None where every slot is the first
         self.callbacks: dict[int, list[Callback]] | None = None
+
+    def places(self) -> list[tuple[GradFn | None, int]]:
+        """Where the gradients of the inputs go: an entry and a slot of it each."""
+        return list(zip(self.parents, self.slots or [0] * len(self.parents), strict=True))
 
     def add_callback(self, index: int, callback: Callback) -> None:
         if self.callbacks is None:
@@ -102,7 +104,7 @@ class GradFn:
         """The places that this entry gives gradients to and where a callback waits."""
         return {
             (parent, slot)
-            for parent, slot in zip(self.parents, self.slots, strict=True)
+            for parent, slot in self.places()
             if parent is not None and parent.callbacks is not None
         }
 
@@ -110,12 +112,12 @@ class GradFn:
         """Let go of everything; what was kept for the backward pass is freed."""
         self.backward = None
         self.parents = ()
-        self.slots = ()
+        self.slots = None
         self.callbacks = None
 
     def __repr__(self) -> str:
         what = "leaf" if self.op is None else repr(self.op)
-        return f"GradFn({what}, dests={[None if p is None else f'#{p.seq}.{s}' for p, s in zip(self.parents, self.slots, strict=True)]})"
+        return f"GradFn({what}, dests={[None if p is None else f'#{p.seq}.{s}' for p, s in self.places()]})"
 
 
 class GradSlot:
@@ -174,7 +176,7 @@ class GradKey(Scope):
                 f"only floating values have gradients; this one is {dtype}{list(shape_of(value))}. Cast it first: "
                 "ops.astype(x, 'float32')"
             )
-        leaf = GradFn(self, None, None, 1)
+        leaf = GradFn(None, None, 1)
         if callback is not None:
             leaf.add_callback(0, callback)
         return GradValue(self, value, leaf, 0)
@@ -357,6 +359,7 @@ class _Walk:
     def hand_on(self, fn: GradFn, backward: Any, gradients: Sequence[Any]) -> None:
         """Give each gradient to the slot that it is for."""
         grads = self.grads
+        slots = fn.slots
         position = 0
         for i, parent in enumerate(fn.parents):
             if parent is None:
@@ -370,12 +373,12 @@ class _Walk:
             if parent.n_outputs == 1 and parent not in grads:
                 grads[parent] = gradient
             else:
-                self.give(parent, fn.slots[i], gradient)
+                self.give(parent, slots[i] if slots is not None else 0, gradient)
 
     def settle_producers(self, fn: GradFn) -> None:
         """`fn` was a producer of gradients; call back, in the order of its inputs, wherever it was the last one."""
         done: set[tuple[GradFn, int]] = set()
-        for place in zip(fn.parents, fn.slots, strict=True):
+        for place in fn.places():
             parent, slot = place
             if parent is None or parent.callbacks is None or (parent, slot) in done:
                 continue
