@@ -18,7 +18,7 @@ from .errors import DTypeError, ShapeError
 from .operator import Operator
 from .value import Wrapper, dtype_of, settle, shape_of, short
 
-__all__ = ["Syntax", "Tensor", "as_operand", "from_value", "install_sign", "syntax", "tensor"]
+__all__ = ["Syntax", "Tensor", "as_operand", "call", "call_one", "from_value", "install_sign", "syntax", "tensor"]
 
 ndarray = np.ndarray
 _new = object.__new__
@@ -62,6 +62,17 @@ def as_operand(value: Any) -> Any:
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return as_operand(np.asarray(value))
     raise DTypeError(f"{type(value).__name__} is not a Tensor, an array or a number: {short(value)}")
+
+
+def call(op: Operator, *operands: Any) -> tuple[Tensor, ...]:
+    """Apply `op` for a public function: any operands in (a tuple is a shape), Tensors out."""
+    inputs = [x if type(x) is tuple else as_operand(x) for x in operands]
+    return tuple([x if isinstance(x, Tensor) else from_value(x) for x in apply(op, *inputs)])
+
+
+def call_one(op: Operator, *operands: Any) -> Tensor:
+    """`call` for an operator with one output."""
+    return call(op, *operands)[0]
 
 
 def from_value(value: Any) -> Tensor:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from interp import Tensor
+from interp.tensor import call_one, install_sign, syntax
 
-from .elemwise import elementwise, row
+from .elemwise import row
 
 __all__ = ["add", "divide", "multiply", "negative", "safe_multiply", "subtract"]
 
@@ -16,10 +17,6 @@ ADD = row("ADD", np.add, [1, 1])
 SUB = row("SUB", np.subtract, [1, -1], kinds="iufc")
 MUL = row("MUL", np.multiply, [lambda x, y, out: y, lambda x, y, out: x])
 NEGATE = row("NEGATE", np.negative, [-1], kinds="iufc")
-
-
-def _divide(x: Any, y: Any) -> Any:
-    return np.true_divide(x, y)
 
 
 TRUE_DIV = row(
@@ -51,27 +48,27 @@ def add(x1: Any, x2: Any, /) -> Tensor:
     >>> add(interp.tensor([1.0, 2.0]), 1)
     tensor([2., 3.])
     """
-    return elementwise(ADD, x1, x2)
+    return call_one(ADD, x1, x2)
 
 
 def subtract(x1: Any, x2: Any, /) -> Tensor:
     """x1 - x2, broadcasting. Booleans are refused with DTypeError."""
-    return elementwise(SUB, x1, x2)
+    return call_one(SUB, x1, x2)
 
 
 def multiply(x1: Any, x2: Any, /) -> Tensor:
     """x1 * x2, broadcasting."""
-    return elementwise(MUL, x1, x2)
+    return call_one(MUL, x1, x2)
 
 
 def divide(x1: Any, x2: Any, /) -> Tensor:
     """x1 / x2, broadcasting; integers become the default dtype first."""
-    return elementwise(TRUE_DIV, x1, x2)
+    return call_one(TRUE_DIV, x1, x2)
 
 
 def negative(x: Any, /) -> Tensor:
     """-x. Booleans are refused with DTypeError."""
-    return elementwise(NEGATE, x)
+    return call_one(NEGATE, x)
 
 
 def safe_multiply(change: Any, factor: Any, /) -> Tensor:
@@ -82,4 +79,9 @@ def safe_multiply(change: Any, factor: Any, /) -> Tensor:
     >>> safe_multiply(0.0, float("inf"))
     tensor(0.)
     """
-    return elementwise(SAFE_MUL, change, factor)
+    return call_one(SAFE_MUL, change, factor)
+
+
+for _sign, _op in {"+": ADD, "-": SUB, "*": MUL, "/": TRUE_DIV}.items():
+    install_sign(_sign, _op)
+syntax.call["__neg__"] = negative

@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from interp import OpDef, ShapeError, Spec, Tensor, apply, rules
-from interp.tensor import as_operand, from_value
+from interp import OpDef, ShapeError, Spec, Tensor, rules
+from interp.tensor import call_one
 from interp.value import Wrapper, shape_of, spec_of
 
-__all__ = ["BroadcastTo", "SumTo", "broadcast_to", "like", "shape_value", "sum_to"]
+__all__ = ["BroadcastTo", "SumTo", "broadcast_to", "like", "shape_operand", "shape_value", "sum_to"]
 
 
 @attrs.frozen
@@ -35,7 +35,8 @@ def _same_shape(x: Any, y: Any) -> bool:
     return spec_of(getattr(x, "_value", x)).shape is spec_of(getattr(y, "_value", y)).shape
 
 
-def _shape_operand(shape: Any) -> Any:
+def shape_operand(shape: Any) -> Any:
+    """What an operator takes for a shape argument: a tuple of ints, or the recorded stand-in for one."""
     if isinstance(shape, Tensor):
         return shape._value
     if isinstance(shape, Wrapper):
@@ -51,8 +52,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     tensor([[1., 2.],
             [1., 2.]])
     """
-    result = apply(BroadcastTo(), as_operand(x), _shape_operand(shape))[0]
-    return result if isinstance(result, Tensor) else from_value(result)
+    return call_one(BroadcastTo(), x, shape_operand(shape))
 
 
 def sum_to(x: Any, /, shape: Any) -> Tensor:
@@ -62,8 +62,7 @@ def sum_to(x: Any, /, shape: Any) -> Tensor:
     >>> sum_to(interp.tensor([[1.0, 2.0], [3.0, 4.0]]), (2,))
     tensor([4., 6.])
     """
-    result = apply(SumTo(), as_operand(x), _shape_operand(shape))[0]
-    return result if isinstance(result, Tensor) else from_value(result)
+    return call_one(SumTo(), x, shape_operand(shape))
 
 
 def like(change: Any, x: Any) -> Any:

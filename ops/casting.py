@@ -8,9 +8,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from interp import DTypeError, OpDef, Spec, Tensor, apply, rules
-from interp.dtypes import DType, is_floating
-from interp.tensor import as_operand, from_value
+from interp import DTypeError, OpDef, Spec, Tensor, rules
+from interp.dtypes import DType, is_floating, real_counterpart
+from interp.tensor import as_operand, call_one, syntax
+
+from interp.value import dtype_of
 
 from .broadcasting import like
 
@@ -60,13 +62,13 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
     >>> astype(interp.tensor([1.7, -1.7]), "int32")
     tensor([ 1, -1], dtype=int32)
     """
-    x = as_operand(x)
-    result = apply(TypeCvt(dtype), x)[0]
-    return result if isinstance(result, Tensor) else from_value(result)
+    return call_one(TypeCvt(dtype), x)
 
 
 def real(x: Any, /) -> Tensor:
     """The real part."""
-    from interp.dtypes import real_counterpart
+    x = as_operand(x)
+    return astype(x, real_counterpart(dtype_of(x)))
 
-    return astype(x, real_counterpart(x.dtype))
+
+syntax.call["astype"] = astype

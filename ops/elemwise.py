@@ -17,7 +17,7 @@ from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, a
 from interp.dtypes import DType, default_dtype, dtype_of_scalar, is_floating, promote, real_counterpart
 from interp.value import Wrapper
 
-__all__ = ["ROWS", "Elemwise", "Row", "elementwise", "row"]
+__all__ = ["ROWS", "Elemwise", "Row", "row"]
 
 Partial = Union[Callable[..., Any], int, None]
 ndarray = np.ndarray
@@ -86,14 +86,6 @@ def row(
     op = Elemwise(mode)
     setattr(Elemwise, mode, op)
     return op
-
-
-def elementwise(op: Elemwise, *inputs: Any) -> Tensor:
-    """Apply an element-wise operator for a public function: any operands in, a Tensor out."""
-    from interp.tensor import as_operand, from_value
-
-    result = apply(op, *map(as_operand, inputs))[0]
-    return result if isinstance(result, Tensor) else from_value(result)
 
 
 # Inference.
