@@ -8,7 +8,9 @@ asyncio task has its own. While a layer handles a request, the thread's position
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
@@ -70,7 +72,6 @@ class Transformation:
 
     segment: ClassVar[Segment] = Segment.MIDDLE
     only_wrapped: ClassVar[type[Wrapper] | None] = None
-    takes_programs: ClassVar[bool] = False
 
     scope: Scope | None = None
 
@@ -82,6 +83,13 @@ class Transformation:
     def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         """Answer `op`; by default, pass it on to the layer below."""
         return apply(op, *inputs)
+
+    def takes_program(self, op: Operator) -> bool:
+        """Whether the layer answers this operator that carries programs by itself.
+
+        By default it does not: the dispatcher runs the operators of the program one by one through the layer.
+        """
+        return False
 
     def unwrap(self, value: Any) -> Any:
         """The value below, where `value` is one that this layer wrapped; else `value` itself."""
@@ -187,7 +195,7 @@ class Level:
             return below.handle(thread, op, inputs)
         saved = thread.position
         try:
-            if op.is_program and not layer.takes_programs:
+            if op.is_program and op.inlined_by(layer, inputs):
                 thread.position = level
                 return op.inline(inputs)
             thread.position = below
@@ -202,7 +210,7 @@ def _observed(level: Level, thread: Thread, op: Operator, inputs: Sequence[Any])
     if layer.scope is None and level.below is not None:
         return level.below.handle(thread, op, inputs)
     saved = thread.position
-    inlined = op.is_program and not layer.takes_programs and level.below is not None
+    inlined = op.is_program and level.below is not None and op.inlined_by(layer, inputs)
     thread.position = level if inlined or level.below is None else level.below
     step = level.observer.enter(layer, level.depth, op, inputs)
     try:
@@ -320,6 +328,23 @@ def deliver(op: Operator, values: Sequence[Any], plain: bool = False) -> Sequenc
     return level.handle(thread, op, values)
 
 
+@contextmanager
+def at_level(level: Level) -> Iterator[None]:
+    """Within the block, `apply` starts at `level`; the position is put back whatever is raised."""
+    thread = local.thread
+    saved = thread.position
+    thread.position = level
+    try:
+        yield
+    finally:
+        thread.position = saved
+
+
+def at_bottom() -> AbstractContextManager[None]:
+    """Within the block, `apply` goes straight to the evaluator."""
+    return at_level(_bottom)
+
+
 def current_level() -> Level:
     """The level at which an `apply` made now would start."""
     return local.thread.position or _chain.get() or _bottom
@@ -395,6 +420,31 @@ def _rebuild(level: Level, change: Callable[[Level], Level | None], observer: An
     for upper in reversed(above):
         changed = Level(upper.layer, changed, observer)
     return changed
+
+
+@contextmanager
+def exchanged(change: Callable[[Transformation], Transformation]) -> Iterator[None]:
+    """Within the block, every layer of the current stack is replaced by what `change` answers for it.
+
+    The chain is another one for the block, so other tasks and threads do not see the change.
+    Raises StackError when a layer opened within the block is still open at its end.
+    """
+    before = current_level()
+    level = before
+    layers: list[Transformation] = []
+    while level.below is not None:
+        layers.append(level.layer)
+        level = level.below
+    for layer in reversed(layers):
+        level = Level(change(layer), level, before.observer)
+    replace_chain(level)
+    try:
+        yield
+    finally:
+        after = current_level()
+        replace_chain(before)
+        if after is not level and sys.exc_info()[0] is None:
+            raise StackError("a layer that was opened within the block is still open at its end")
 
 
 def _push(layer: Transformation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ from .basic import (
     PushScope,
     RenameValue,
 )
-from .dispatch import Segment, Transformation
+from .dispatch import Segment, Transformation, at_bottom
 from .dtypes import dtype_of_scalar
 from .errors import DTypeError, InterpError, LeakedValueError, OperatorError, RuleError, ShapeError
 from .operator import Operator, memo
@@ -243,9 +244,25 @@ def _resolve(op: Operator) -> Callable[..., Any]:
     """The function that evaluates `op`: its kernel with the checks that the operator asks for."""
     entry = memo(op)
     if entry.kernel is None:
+        if op.is_program and type(op) not in rules.kernel:
+            entry.kernel = _inlined(op)
+            return entry.kernel
         kernel = bound_kernel(op)
         entry.kernel = _checked(op, kernel) if getattr(op, "checks_first", True) else kernel
     return entry.kernel
+
+
+def _inlined(op: Operator) -> Callable[..., Any]:
+    """For an operator that carries programs: run them here, at the bottom. Holds no reference to the operator."""
+    reference = weakref.ref(op)
+
+    def run(*inputs: Any) -> Sequence[Any]:
+        program = reference()
+        assert program is not None
+        with at_bottom():
+            return tuple(program.inline(inputs))
+
+    return run
 
 
 def bound_kernel(op: Operator) -> Callable[..., Any]:

@@ -44,6 +44,10 @@ class Operator:
         """For an operator that carries programs (`is_program`): run them, one `apply` an operator."""
         raise TypeError(f"{type(self).__name__} carries no program")
 
+    def inlined_by(self, layer: Any, inputs: Sequence[Any]) -> bool:
+        """For an operator that carries programs: whether `layer` sees the operators of the program, not this one."""
+        return not layer.takes_program(self)
+
     def fallback(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Answer for a stack in which no layer knew this operator; by default an error.
 
@@ -109,6 +113,10 @@ def memo(op: Operator) -> Memo:
         return op._memo  # type: ignore[no-any-return]
     except AttributeError:
         pass
+    if type(op).__hash__ is object.__hash__:  # equal to nothing else, and must not be kept alive by a table
+        alone = Memo(type(op))
+        object.__setattr__(op, "_memo", alone)
+        return alone
     with _lock:
         key = (op, repr(op))  # repr tells 1 from 1.0 and 0.0 from -0.0, which compare equal
         try:

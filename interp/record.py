@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import optree
 
+from . import rules
 from .basic import CreateTensor, GetAttr
 from .dispatch import Handle, Level, Segment, Transformation
 from .errors import TraceError
@@ -73,7 +74,6 @@ class Recorder(Transformation):
     """Answers every computing operator with variables, and writes it down. The bottom of its own stack."""
 
     segment: ClassVar[Segment] = Segment.SYMBOL
-    takes_programs: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.exprs: list[Expr] = []
@@ -118,6 +118,8 @@ class Recorder(Transformation):
             return _evaluator.apply_transformation(op, inputs)
         if not op.computes:
             return self.answer(op, inputs)
+        if op.is_program and type(op) not in rules.infer:
+            return op.inline(inputs)
         specs = infer(op, [spec_of(value) for value in inputs])
         numbers = [self.number(value) for value in inputs]
         outputs = [self.variable(spec) for spec in specs]

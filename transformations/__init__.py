@@ -1,2 +1,64 @@
+"""Layers of the stack, a file each, and the functions that put them there.
+
+A transformation answers operators or passes them on to the layer below; nothing here is known to `interp` or `ops`
+by name, and everything uses what a transformation in a user's own file can use.
+"""
+
+from interp import EvalTransformation
+
+from .backward_graph import BackwardGraph, BackwardGraphWithClosure, OptimizedBackwardGraph, make_backward_graph
+from .custom_rule import CustomCall, Function, custom_vjp
+from .grad_operators import (
+    AttachGrad,
+    DetachGrad,
+    GetBackwardClosure,
+    GetGradKey,
+    GetGradSlot,
+    GradBackward,
+    InsertGradCallback,
+    IsAttachedTo,
+    SetGrad,
+)
 from .grad_scope import Grad, GradManager
-from .grad_transformation import GradTransformation
+from .grad_transformation import GradTransformation, register_grad_rule
+from .gradient import grad, hessian, hvp, jacrev, stop_gradient, value_and_grad, vjp
+from .no_grad import no_grad
+from .tape import CustomBackward, GradFn, GradKey, GradSlot, GradValue, OutputAttr
+
+__all__ = [
+    "AttachGrad",
+    "BackwardGraph",
+    "BackwardGraphWithClosure",
+    "CustomBackward",
+    "CustomCall",
+    "DetachGrad",
+    "EvalTransformation",
+    "Function",
+    "GetBackwardClosure",
+    "GetGradKey",
+    "GetGradSlot",
+    "Grad",
+    "GradBackward",
+    "GradFn",
+    "GradKey",
+    "GradManager",
+    "GradSlot",
+    "GradTransformation",
+    "GradValue",
+    "InsertGradCallback",
+    "IsAttachedTo",
+    "OptimizedBackwardGraph",
+    "OutputAttr",
+    "SetGrad",
+    "custom_vjp",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacrev",
+    "make_backward_graph",
+    "no_grad",
+    "register_grad_rule",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]

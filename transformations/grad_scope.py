@@ -27,7 +27,7 @@ class Grad:
     >>> import interp
     >>> x = interp.tensor([1.0, 2.0])
     >>> with Grad() as g:
-    ...     g.wrt(x, callback=print)
+    ...     _ = g.wrt(x, callback=print)
     ...     y = x * x
     ...     g(y, interp.tensor([1.0, 1.0]))
     tensor([2., 4.])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply
+from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply, rules
 from interp.dispatch import deliver
 from interp.operator import Operator, OperatorKind
 from interp.value import Scope, Wrapper, short
@@ -94,6 +94,10 @@ class GradTransformation(Transformation):
         if not self._suppressed:
             raise GradError(f"{self.name}: resume() without suppress()")
         self._suppressed -= 1
+
+    def takes_program(self, op: Operator) -> bool:
+        """Programs with a gradient rule of their own are recorded whole."""
+        return type(op) in _custom_rules or type(op) in rules.vjp
 
     def mine(self, value: Any) -> bool:
         """Whether `value` is attached to this layer's key."""

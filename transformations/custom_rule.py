@@ -1,0 +1,252 @@
+"""Functions with a gradient of their own: `Function`, `custom_vjp`.
+
+Both lower to one operator, `CustomCall`, that carries the function and its backward half as callables. The gradient
+layer that meets it first runs the forward half below itself and keeps what it returns for the backward half; so the
+operators of both halves are seen, recorded and differentiated again by every layer below.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import attrs
+import numpy as np
+import optree
+
+from interp import GradError, OpDef, RuleError, Tensor, apply
+from interp.dispatch import Handle
+from interp.tensor import as_operand, from_value
+from interp.value import Wrapper, spec_of
+from ops.broadcasting import BroadcastTo, shape_value
+
+from .grad_transformation import register_grad_rule
+from .tape import CustomBackward, OutputAttr
+
+__all__ = ["CustomCall", "Function", "custom_vjp"]
+
+R = TypeVar("R")
+Flat = Sequence[Any]
+
+
+@attrs.frozen(eq=False)
+class CustomCall(OpDef):
+    """Call a function of values that brings its own gradient.
+
+    `function(values) -> outputs` computes; `forward(values) -> (outputs, residuals)` computes for a backward pass
+    in which `backward(residuals, cotangents) -> gradients` is called (a cotangent is None where none came; a
+    gradient is None where there is none).
+    """
+
+    is_program: ClassVar[bool] = True
+    label: str
+    function: Callable[[Flat], Flat] = attrs.field(repr=False)
+    forward: Callable[[Flat], tuple[Flat, Any]] = attrs.field(repr=False)
+    backward: Callable[[Any, Flat], Flat] = attrs.field(repr=False)
+
+    def inline(self, inputs: Flat) -> Flat:
+        return self.function(inputs)
+
+    def inlined_by(self, layer: Any, inputs: Flat) -> bool:
+        """A layer that wrapped none of the inputs passes the call on whole, so that the rule is kept."""
+        wrapped = any(isinstance(value, Wrapper) and value.scope is layer.scope for value in inputs)
+        return wrapped and not layer.takes_program(self)
+
+
+def _differentiate(op: CustomCall, inputs: Flat, wanted: Sequence[bool], backward: CustomBackward) -> Flat:
+    outputs, residuals = op.forward(inputs)
+    specs = [spec_of(value) for value in inputs]
+
+    def run(cotangents: Flat) -> list[Any]:
+        gradients = list(op.backward(residuals, cotangents))
+        if len(gradients) != len(specs):
+            raise RuleError(
+                f"the backward of {op.label} gave {len(gradients)} gradients for {len(specs)} inputs; "
+                "return one for each, None where there is none"
+            )
+        return [_checked(op.label, i, g, specs[i]) for i, g in enumerate(gradients)]
+
+    backward.op_name = op.label
+    backward.backward = run
+    backward.input_has_grads = list(wanted)
+    backward.output_attrs = [OutputAttr(spec_of(value).dtype.kind in "fc") for value in outputs]
+    return outputs
+
+
+def _checked(label: str, i: int, gradient: Any, spec: Any) -> Any:
+    """One gradient as a value of its input's shape and dtype. Raises RuleError where it is neither."""
+    if gradient is None:
+        return None
+    got = spec_of(gradient)
+    if got.weak and got.shape == spec.shape and not isinstance(gradient, Wrapper):
+        return np.asarray(gradient, spec.dtype)
+    if got.shape != spec.shape or got.dtype != spec.dtype:
+        raise RuleError(f"the backward of {label} gave {got!r} as the gradient of input {i}, which is {spec!r}")
+    return gradient
+
+
+register_grad_rule(CustomCall, _differentiate)
+
+
+def _value(x: Any) -> Any:
+    x = as_operand(x)
+    return x._value if isinstance(x, Handle) else x
+
+
+def _is_operand(leaf: Any) -> bool:
+    return isinstance(leaf, (Tensor, np.ndarray, np.generic, float, complex)) and not isinstance(leaf, bool)
+
+
+class Function:
+    """A differentiable function given by hand: subclass it, define `forward` and `backward`, call an instance.
+
+    `forward(*inputs)` gets Tensors that no gradient is recorded for here, and may keep what it likes on `self`;
+    `backward(*output_grads)` gets one gradient for each output (None where none came) and returns one for each
+    Tensor input (None where there is none). Arguments that are not Tensors are handed to `forward` as they are.
+
+    >>> import interp
+    >>> from transformations import grad
+    >>> class Cube(Function):
+    ...     def forward(self, x):
+    ...         self.x = x
+    ...         return x * x * x
+    ...     def backward(self, dy):
+    ...         return dy * 3.0 * self.x * self.x
+    >>> grad(lambda x: Cube()(x))(interp.tensor(2.0))
+    tensor(12.)
+    """
+
+    def forward(self, *inputs: Any) -> Any:
+        """Compute the output, or a tuple or list of outputs."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+    def backward(self, *output_grads: Any) -> Any:
+        """Give the gradient of each Tensor input."""
+        raise NotImplementedError(f"{type(self).__name__} must define backward")
+
+    def __call__(self, *args: Any) -> Any:
+        positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        operands = [args[i] for i in positions]
+        template = [None if isinstance(arg, Tensor) else arg for arg in args]  # keeps no operand alive
+        several: list[bool] = []
+
+        def function(values: Flat) -> list[Any]:
+            given = list(template)
+            for i, value in zip(positions, values, strict=True):
+                given[i] = from_value(value)
+            result = self.forward(*given)
+            several[:] = [isinstance(result, (tuple, list))]
+            return [_value(x) for x in (result if several[0] else (result,))]
+
+        def backward(residuals: Any, cotangents: Flat) -> list[Any]:
+            result = self.backward(*[None if c is None else from_value(c) for c in cotangents])
+            gradients = list(result) if isinstance(result, (tuple, list)) else [result]
+            return [None if g is None else _value(g) for g in gradients]
+
+        op = CustomCall(type(self).__name__, function, lambda values: (function(values), None), backward)
+        outputs = apply(op, *operands)
+        results = tuple(x if isinstance(x, Tensor) else from_value(x) for x in outputs)
+        return results if several[0] else results[0]
+
+
+class custom_vjp(Generic[R]):  # noqa: N801 - the name that JAX's users know
+    """Give a function a gradient of its own: decorate it, then name both halves with `defvjp(forward, backward)`.
+
+    `forward(*args)` returns the output and residuals (a pytree); `backward(residuals, cotangent)` returns a tuple
+    with one gradient (a pytree, or None for zeros) for each argument. Missing cotangents are zeros.
+    `nondiff_argnums` are handed to `forward` in place and to `backward` first.
+    Raises GradError when it is differentiated before `defvjp`.
+
+    >>> import interp, ops
+    >>> from transformations import grad
+    >>> @custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, g: (ops.multiply(g, 0.5),))
+    >>> grad(lambda x: clip_gradient(x) * 3.0)(interp.tensor(1.0))
+    tensor(1.5)
+    """
+
+    def __init__(self, function: Callable[..., R], nondiff_argnums: Sequence[int] = ()) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._nondiff = tuple(nondiff_argnums)
+        self._forward: Callable[..., Any] | None = None
+        self._backward: Callable[..., Any] | None = None
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Name the two halves of the gradient."""
+        self._forward = forward
+        self._backward = backward
+
+    def __call__(self, *args: Any) -> R:
+        static = {i: args[i] for i in self._nondiff}
+        moving = [arg for i, arg in enumerate(args) if i not in static]
+        leaves, tree = optree.tree_flatten(moving, none_is_leaf=True)
+        positions = [i for i, leaf in enumerate(leaves) if _is_operand(leaf)]
+        operands = [as_operand(leaves[i]) for i in positions]
+        template = [None if _is_operand(leaf) else leaf for leaf in leaves]  # keeps no operand alive
+        structures = [optree.tree_structure(arg, none_is_leaf=True) for arg in moving]
+        del moving, leaves
+        count = len(args)
+        out_tree: list[Any] = []
+        label = getattr(self._function, "__name__", "custom_vjp")
+
+        def arguments(values: Flat) -> list[Any]:
+            given = list(template)
+            for i, value in zip(positions, values, strict=True):
+                given[i] = from_value(value)
+            rest = iter(optree.tree_unflatten(tree, given))
+            return [static[i] if i in static else next(rest) for i in range(count)]
+
+        def flat_output(result: Any) -> list[Any]:
+            outputs, structure = optree.tree_flatten(result)
+            out_tree[:] = [structure]
+            return [_value(x) for x in outputs]
+
+        def forward(values: Flat) -> tuple[list[Any], Any]:
+            if self._forward is None:
+                raise GradError(f"{label} has no gradient yet: call {label}.defvjp(forward, backward) first")
+            answer = self._forward(*arguments(values))
+            if not (isinstance(answer, tuple) and len(answer) == 2):
+                raise RuleError(f"the forward half of {label} must return (output, residuals)")
+            outputs = flat_output(answer[0])
+            shapes = [(shape_value(value), spec_of(value).dtype) for value in outputs]
+            return outputs, (answer[1], shapes)
+
+        def backward(kept: Any, cotangents: Flat) -> list[Any]:
+            assert self._backward is not None
+            residuals, shapes = kept
+            filled = [
+                from_value(apply(BroadcastTo(), np.zeros((), dtype), shape)[0] if c is None else c)
+                for c, (shape, dtype) in zip(cotangents, shapes, strict=True)
+            ]
+            answer = self._backward(*static.values(), residuals, optree.tree_unflatten(out_tree[0], filled))
+            return _gradients(label, answer, structures, positions)
+
+        def function(values: Flat) -> list[Any]:
+            return flat_output(self._function(*arguments(values)))
+
+        op = CustomCall(label, function, forward, backward)
+        outputs = apply(op, *operands)
+        handles = [x if isinstance(x, Tensor) else from_value(x) for x in outputs]
+        return optree.tree_unflatten(out_tree[0], handles)  # type: ignore[no-any-return]
+
+
+def _gradients(label: str, answer: Any, structures: list[Any], positions: list[int]) -> list[Any]:
+    """The gradients of the operands, in order, from what the backward half returned."""
+    if not isinstance(answer, (tuple, list)) or len(answer) != len(structures):
+        raise RuleError(
+            f"the backward half of {label} must return a tuple of {len(structures)} gradients, one for each argument"
+        )
+    flat: list[Any] = []
+    for gradient, structure in zip(answer, structures, strict=True):
+        if gradient is None:
+            flat += [None] * structure.num_leaves
+            continue
+        given, other = optree.tree_flatten(gradient, none_is_leaf=True)
+        if other != structure:
+            raise RuleError(f"the backward half of {label} gave {other} as the gradient of {structure}")
+        flat += given
+    return [None if flat[i] is None else _value(flat[i]) for i in positions]
