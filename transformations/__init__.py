@@ -24,6 +24,7 @@ from .grad_transformation import GradTransformation, register_grad_rule
 from .gradient import grad, hessian, hvp, jacrev, stop_gradient, value_and_grad, vjp
 from .no_grad import no_grad
 from .tape import CustomBackward, GradFn, GradKey, GradSlot, GradValue, OutputAttr
+from .why_zero import why_zero
 
 __all__ = [
     "AttachGrad",
@@ -61,4 +62,5 @@ __all__ = [
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "why_zero",
 ]
