@@ -74,6 +74,7 @@ class Transformation:
     only_wrapped: ClassVar[type[Wrapper] | None] = None
 
     scope: Scope | None = None
+    registered: bool = False
 
     @property
     def name(self) -> str:
@@ -381,17 +382,19 @@ def replace_chain(level: Level) -> None:
 
 
 def _claim(layer: Transformation) -> None:
-    if layer.scope is not None:
+    if layer.registered:
         raise StackError(
             f"{layer.name} is already registered ({layer.scope!r}); a transformation is on one stack at a time: "
             "make a new one"
         )
     layer.scope = layer.make_scope()
+    layer.registered = True
 
 
 def _release(layer: Transformation) -> None:
     scope = layer.scope
     layer.scope = None
+    layer.registered = False
     if scope is not None:
         scope.close()
 
@@ -480,7 +483,7 @@ def _holds(level: Level | None, layer: Transformation) -> bool:
 
 def _remove(layer: Transformation) -> None:
     top = current_level()
-    if not _holds(top, layer) or layer.scope is None:
+    if not _holds(top, layer):
         raise StackError(f"{layer.name} is not registered on the current stack, top first:\n{describe_stack()}")
 
     def cut(level: Level) -> Level | None:
@@ -499,9 +502,9 @@ def close(layer: Transformation, orderly: bool) -> None:
     innermost = top.layer is layer
     shown = "" if innermost else describe_stack()
     opened = layer.scope
-    if _holds(top, layer) and opened is not None:
+    if _holds(top, layer):
         _remove(layer)
-    elif opened is not None:
+    elif layer.registered:
         try:
             layer.on_unregister()
         finally:

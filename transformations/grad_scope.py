@@ -74,7 +74,7 @@ class Grad:
         """
         key = self._open_key()
         outputs = [ys] if isinstance(ys, Handle) else list(ys)
-        cotangents = [dys] if isinstance(dys, (Handle, np.ndarray, float, int)) else list(dys)
+        cotangents = _as_list(dys)
         if len(outputs) != len(cotangents):
             raise GradError(f"{len(outputs)} outputs need {len(outputs)} gradients, not {len(cotangents)}")
         values = [y._value for y in outputs]
@@ -87,6 +87,11 @@ class Grad:
         if not self.key.live:
             raise GradError(f"{self.key!r}: the backward pass was asked for already; open another scope")
         return self.key
+
+
+def _as_list(gradients: Any) -> list[Any]:
+    """One gradient (None: none came), or a sequence of them, as a list."""
+    return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
 
 
 def _as_receiver(callback: Callable[[Tensor], object] | None) -> Callable[[Any], object] | None:
@@ -178,7 +183,7 @@ class GradManager:
         if dy is None:
             dys = [_ones_like(one) for one in ys]
         else:
-            dys = [dy] if isinstance(dy, (Handle, np.ndarray, float, int)) else list(dy)
+            dys = _as_list(dy)
         self._pending = {}
         try:
             grad(ys, dys)
