@@ -8,6 +8,7 @@ from interp import EvalTransformation
 
 from .backward_graph import BackwardGraph, BackwardGraphWithClosure, OptimizedBackwardGraph, make_backward_graph
 from .custom_rule import CustomCall, Function, custom_vjp
+from .forward_mode import DualValue, JvpTransformation, jacfwd, jvp, linearize
 from .grad_operators import (
     AttachGrad,
     DetachGrad,
@@ -33,6 +34,7 @@ __all__ = [
     "CustomBackward",
     "CustomCall",
     "DetachGrad",
+    "DualValue",
     "EvalTransformation",
     "Function",
     "GetBackwardClosure",
@@ -48,6 +50,7 @@ __all__ = [
     "GradValue",
     "InsertGradCallback",
     "IsAttachedTo",
+    "JvpTransformation",
     "OptimizedBackwardGraph",
     "OutputAttr",
     "SetGrad",
@@ -55,7 +58,10 @@ __all__ = [
     "grad",
     "hessian",
     "hvp",
+    "jacfwd",
     "jacrev",
+    "jvp",
+    "linearize",
     "make_backward_graph",
     "no_grad",
     "register_grad_rule",

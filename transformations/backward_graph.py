@@ -224,7 +224,7 @@ def backward_graph_for(op: OpDef, values: Sequence[Any], mask: int) -> Optimized
         programs = op._memo.programs
     except AttributeError:
         programs = memo(op).programs
-    key = _signature(values, mask)
+    key = signature(values, mask)
     found = programs.get(key, _MISSING)
     if found is _MISSING or found is _BY_SHAPE:
         found = _lookup(op, values, mask, key, found is _BY_SHAPE)
@@ -234,7 +234,7 @@ def backward_graph_for(op: OpDef, values: Sequence[Any], mask: int) -> Optimized
 _BY_SHAPE = object()
 
 
-def _signature(values: Sequence[Any], mask: int) -> Any:
+def signature(values: Sequence[Any], mask: int) -> Any:
     if len(values) == 2:
         a, b = values
         if type(a) is ndarray and type(b) is ndarray:
@@ -266,7 +266,7 @@ def _signature(values: Sequence[Any], mask: int) -> Any:
 
 def _lookup(op: OpDef, values: Sequence[Any], mask: int, key: Any, by_shape: bool) -> OptimizedBackwardGraph | None:
     entry = memo(op)
-    specs = _shared_shapes([spec_of(value) for value in values])
+    specs = shared_shapes([spec_of(value) for value in values])
     full = (key, tuple(spec.shape if isinstance(spec, Spec) else spec for spec in specs))
     if by_shape and full in entry.programs:
         return entry.programs[full]  # type: ignore[no-any-return]
@@ -280,7 +280,7 @@ def _lookup(op: OpDef, values: Sequence[Any], mask: int, key: Any, by_shape: boo
     return optimized
 
 
-def _shared_shapes(specs: Sequence[Any]) -> list[Any]:
+def shared_shapes(specs: Sequence[Any]) -> list[Any]:
     """The same specs, equal shapes being one tuple object: what the key of the cache knows to be equal."""
     seen: dict[Any, Any] = {}
     shared: list[Any] = []

@@ -27,7 +27,7 @@ from .tape import GradFn, GradKey, check_seed, walk
 __all__ = ["grad", "hessian", "hvp", "jacrev", "stop_gradient", "value_and_grad", "vjp"]
 
 
-def _name_of(f: Callable[..., Any]) -> str:
+def name_of(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
@@ -45,7 +45,7 @@ class _Argument:
         self.values: list[Any] = []
         self.fns: list[GradFn] = []
         for path, leaf in zip(paths, leaves, strict=True):
-            where = f"argument {position}" + "".join(f"[{step!r}]" for step in path) + f" of {_name_of(f)}"
+            where = f"argument {position}" + "".join(f"[{step!r}]" for step in path) + f" of {name_of(f)}"
             try:
                 value = value_of(leaf)
             except DTypeError as error:
@@ -83,7 +83,7 @@ class _Pullback:
     def __init__(
         self, f: Callable[..., Any], args: Sequence[Any], positions: Sequence[int], options: dict[str, Any]
     ) -> None:
-        self.label = _name_of(f)
+        self.label = name_of(f)
         self.arguments = [_Argument(f, i, args[i]) for i in positions]
         given = list(args)
         layer = GradTransformation(GradKey(self.label), functional=True)
@@ -111,29 +111,29 @@ class _Pullback:
         return tuple(argument.gradient(found) for argument in self.arguments)
 
 
-def _positions(f: Callable[..., Any], argnums: int | Sequence[int], count: int) -> list[int]:
+def positions_of(f: Callable[..., Any], argnums: int | Sequence[int], count: int) -> list[int]:
     """`argnums` as positions. Raises OperatorError for one that does not exist or is named twice."""
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     positions = [n + count if n < 0 else n for n in numbers]
     if len(set(positions)) != len(positions) or not all(0 <= n < count for n in positions):
-        raise OperatorError(f"argnums={argnums} does not fit {_name_of(f)}, which was called with {count} arguments")
+        raise OperatorError(f"argnums={argnums} does not fit {name_of(f)}, which was called with {count} arguments")
     return positions
 
 
 def _seed_of_scalar(f: Callable[..., Any], pullback: _Pullback, outputs: int) -> list[Any]:
     if outputs != 1:
         raise GradError(
-            f"grad needs a function with one scalar output; {_name_of(f)} returned {outputs}. "
+            f"grad needs a function with one scalar output; {name_of(f)} returned {outputs}. "
             "Use vjp or jacrev, or has_aux=True for (output, extra)"
         )
     value = pullback.outputs[0]
     if shape_of(value) != ():
         raise ShapeError(
-            f"grad needs a scalar output; {_name_of(f)} returned {short(value)}. Use ops.sum, or vjp or jacrev"
+            f"grad needs a scalar output; {name_of(f)} returned {short(value)}. Use ops.sum, or vjp or jacrev"
         )
     dtype = dtype_of(value)
     if dtype.kind != "f":
-        raise GradError(f"grad needs a real floating output; {_name_of(f)} returned {short(value)}")
+        raise GradError(f"grad needs a real floating output; {name_of(f)} returned {short(value)}")
     return [np.ones((), dtype)]
 
 
@@ -156,13 +156,13 @@ def value_and_grad(
 
     @functools.wraps(f)
     def differentiated(*args: Any, **options: Any) -> tuple[Any, Any]:
-        positions = _positions(f, argnums, len(args))
+        positions = positions_of(f, argnums, len(args))
         pullback = _Pullback(f, args, positions, options)
         result = pullback.result()
         outputs = len(pullback.outputs)
         if has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
-                raise GradError(f"with has_aux=True, {_name_of(f)} must return (output, extra)")
+                raise GradError(f"with has_aux=True, {name_of(f)} must return (output, extra)")
             outputs = len(optree.tree_leaves(result[0]))
         gradients = pullback.pull(_seed_of_scalar(f, pullback, outputs), release=True, outputs=outputs)
         return result, gradients[0] if isinstance(argnums, int) else gradients
@@ -205,7 +205,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     extra = None
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise GradError(f"with has_aux=True, {_name_of(f)} must return (output, extra)")
+            raise GradError(f"with has_aux=True, {name_of(f)} must return (output, extra)")
         result, extra = result
     tree = optree.tree_structure(result)
 
@@ -232,7 +232,7 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
 
     @functools.wraps(f)
     def jacobian(*args: Any, **options: Any) -> Any:
-        positions = _positions(f, argnums, len(args))
+        positions = positions_of(f, argnums, len(args))
         pullback = _Pullback(f, args, positions, options)
         rows = [_jacobian_rows(pullback, i) for i in range(len(pullback.outputs))]
         picked = [row[0] if isinstance(argnums, int) else row for row in rows]

@@ -1,0 +1,248 @@
+"""Forward mode: dual numbers, a value and its tangent side by side.
+
+`jvp`, `linearize` and `jacfwd` open a `JvpTransformation` around one call of a function. A tangent that is None is
+zero, and nothing is computed for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import optree
+
+from interp import CreateTensor, GetAttr, GradError, OpDef, OperatorError, Segment, Transformation, apply
+from interp.dispatch import deliver
+from interp.dtypes import DType, is_floating
+from interp.operator import Operator, OperatorKind
+from interp.tensor import from_value
+from interp.value import Scope, Wrapper, dtype_of, is_weak, shape_of, short, spec_of
+
+from .grad_operators import DetachGrad
+from .gradient import name_of, positions_of, value_of, zeros_like
+from .jvp_graph import jvp_graph_for
+
+__all__ = ["DualValue", "JvpTransformation", "jacfwd", "jvp", "linearize"]
+
+
+class DualValue(Wrapper):
+    """A primal value and its tangent, of one shape and dtype."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, scope: Scope, primal: Any, tangent: Any) -> None:
+        self.scope = scope
+        self.primal = primal
+        self.tangent = tangent
+
+    def flatten(self) -> tuple[Any, ...]:
+        return (self.primal, self.tangent)
+
+    def unflatten(self, leaves: tuple[Any, ...]) -> DualValue:
+        return DualValue(self.scope, leaves[0], leaves[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return shape_of(self.primal)
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self.primal)
+
+    @property
+    def weak(self) -> bool:
+        return is_weak(self.primal)
+
+    def symbolic_shape(self) -> Any:
+        value = self.primal
+        return value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value)
+
+    def symbolic_spec(self) -> Any:
+        return spec_of(self.primal)
+
+    def __repr__(self) -> str:
+        return f"DualValue({short(self.primal)}, {short(self.tangent)})"
+
+
+class JvpTransformation(Transformation):
+    """Carries a tangent with every value computed from the inputs."""
+
+    segment: ClassVar[Segment] = Segment.GRAD
+    only_wrapped: ClassVar[type[Wrapper] | None] = DualValue
+
+    def dual(self, primal: Any, tangent: Any) -> DualValue:
+        """A dual number of this layer."""
+        assert self.scope is not None
+        return DualValue(self.scope, primal, tangent)
+
+    def mine(self, value: Any) -> bool:
+        """Whether `value` is a dual number of this layer."""
+        return isinstance(value, DualValue) and value.scope is self.scope
+
+    def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        primals = [value.primal if self.mine(value) else value for value in inputs]
+        if op.computes:
+            return self.push(op, inputs, primals)  # type: ignore[arg-type]
+        if isinstance(op, GetAttr) and op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA) and self.mine(inputs[0]):
+            raise GradError(
+                f"the data of {short(inputs[0])} was read under {self.scope!r}; what is computed from it outside of "
+                "the stack has no tangent. Use stop_gradient(x) first if that is meant, or stay with ops"
+            )
+        if isinstance(op, DetachGrad):
+            return apply(op, primals[0]) if op.everywhere or not self.mine(inputs[0]) else (primals[0],)
+        if op.kind is OperatorKind.IDENTITY_LIKE and self.mine(inputs[0]):
+            return (self.dual(apply(op, *primals)[0], inputs[0].tangent),)
+        if isinstance(op, CreateTensor):
+            return apply(op, *inputs)
+        return apply(op, *primals)
+
+    def push(self, op: OpDef, inputs: Sequence[Any], primals: list[Any]) -> Sequence[Any]:
+        """Run a computing operator below, and its tangent program where an input has a tangent."""
+        mask = 0
+        tangents: list[Any] = []
+        for i, value in enumerate(inputs):
+            if self.mine(value):
+                mask += 1 << i
+                tangents.append(value.tangent)
+        outputs = deliver(op, primals)
+        if not mask:
+            return outputs
+        graph = jvp_graph_for(op, primals, mask)
+        with np.errstate(all="ignore"):
+            pushed = iter(graph.graph.run([*primals, *outputs, *tangents]) if any(graph.output_has_tangent) else ())
+        return [
+            self.dual(value, next(pushed)) if has else value
+            for value, has in zip(outputs, graph.output_has_tangent, strict=True)
+        ]
+
+
+def _checked_tangent(f: Callable[..., Any], where: str, primal: Any, tangent: Any) -> Any:
+    if not is_floating(dtype_of(primal)):
+        raise GradError(f"{where} of {name_of(f)} is {short(primal)}; tangents are of floating values")
+    got, wanted = spec_of(tangent), spec_of(primal)
+    if got.shape != wanted.shape or (got.dtype != wanted.dtype and not got.weak):
+        raise GradError(f"{where} of {name_of(f)} is {wanted!r}, but its tangent is {got!r}")
+    if got.weak and not isinstance(tangent, Wrapper):
+        return np.asarray(tangent, wanted.dtype)
+    return tangent
+
+
+def _pushed(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+    """The structure of the output of `f`, its primal leaves, and their tangents."""
+    paths, leaves, tree = optree.tree_flatten_with_path(tuple(primals))
+    moves, structure = optree.tree_flatten(tuple(tangents))
+    if structure != tree:
+        raise GradError(f"the tangents have the structure {structure}, the primals of {name_of(f)} {tree}")
+    layer = JvpTransformation()
+    with layer:
+        duals = []
+        for path, leaf, move in zip(paths, leaves, moves, strict=True):
+            where = f"argument {path[0]}" + "".join(f"[{step!r}]" for step in path[1:])
+            primal = value_of(leaf)
+            duals.append(layer.dual(primal, _checked_tangent(f, where, primal, value_of(move))))
+        result = f(*optree.tree_unflatten(tree, list(map(from_value, duals))))
+        outputs, out_tree = optree.tree_flatten(result)
+        values = [value_of(leaf) for leaf in outputs]
+        primal_out = [value.primal if layer.mine(value) else value for value in values]
+        tangent_out = [value.tangent if layer.mine(value) else None for value in values]
+    return out_tree, primal_out, [
+        zeros_like(p) if t is None else t for p, t in zip(primal_out, tangent_out, strict=True)
+    ]
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """`(f(*primals), tangent_out)`: the derivative of `f` along `tangents`.
+
+    `primals` and `tangents` are tuples of one structure. Raises GradError where structures, shapes or dtypes of
+    primals and tangents differ.
+
+    >>> import interp, ops
+    >>> jvp(lambda x: x * x, (interp.tensor(3.0),), (interp.tensor(1.0),))
+    (tensor(9.), tensor(6.))
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise OperatorError("jvp takes tuples of primals and tangents: jvp(f, (x,), (v,))")
+    tree, outputs, pushed = _pushed(f, primals, tangents)
+    return (
+        optree.tree_unflatten(tree, list(map(from_value, outputs))),
+        optree.tree_unflatten(tree, list(map(from_value, pushed))),
+    )
+
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """`(f(*primals), f_jvp)`: `f_jvp(*tangents)` is the derivative of `f` at `primals` along tangents.
+
+    >>> import interp
+    >>> y, push = linearize(lambda x: x * x, interp.tensor(3.0))
+    >>> push(interp.tensor(2.0))
+    tensor(12.)
+    """
+    result = f(*primals)
+
+    def push(*tangents: Any) -> Any:
+        return jvp(f, primals, tangents)[1]
+
+    return result, push
+
+
+def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `f` by argument `argnums`, an input element at a time.
+
+    For an output of shape S and a leaf of shape T, an array of shape S + T, as `jacrev` gives.
+
+    >>> import interp
+    >>> jacfwd(lambda x: x * x)(interp.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(f)
+    def jacobian(*args: Any, **options: Any) -> Any:
+        positions = positions_of(f, argnums, len(args))
+
+        def by(*moving: Any) -> Any:
+            given = list(args)
+            for i, arg in zip(positions, moving, strict=True):
+                given[i] = arg
+            return f(*given, **options)
+
+        primals = tuple(args[i] for i in positions)
+        leaves, tree = optree.tree_flatten(primals)
+        values = [value_of(leaf) for leaf in leaves]
+        columns = [_columns(by, values, tree, i) for i in range(len(values))]
+        out_tree = columns[0][0] if columns else optree.tree_structure(f(*args, **options))
+        rows = []
+        for o in range(out_tree.num_leaves):
+            inner = optree.tree_unflatten(tree, [leaf_columns[o] for _, leaf_columns in columns])
+            rows.append(inner[0] if isinstance(argnums, int) else inner)
+        return optree.tree_unflatten(out_tree, rows)
+
+    return jacobian
+
+
+def _columns(f: Callable[..., Any], values: list[Any], tree: Any, moving: int) -> tuple[Any, list[Any]]:
+    """The structure of the output, and for each of its leaves the Jacobian by one leaf of the arguments."""
+    from ops.manipulation import reshape, stack
+
+    shape, dtype = shape_of(values[moving]), dtype_of(values[moving])
+    size = int(np.prod(shape, dtype=int))
+    primals = optree.tree_unflatten(tree, list(map(from_value, values)))
+    zeros = list(map(zeros_like, values))
+    pushed: list[list[Any]] = []
+    out_tree, outputs, _ = _pushed(f, primals, optree.tree_unflatten(tree, list(map(from_value, zeros))))
+    for element in range(size):
+        direction = np.zeros(size, dtype)
+        direction[element] = 1
+        tangents = [direction.reshape(shape) if i == moving else zero for i, zero in enumerate(zeros)]
+        pushed.append(_pushed(f, primals, optree.tree_unflatten(tree, list(map(from_value, tangents))))[2])
+    leaves = []
+    for o, output in enumerate(outputs):
+        full = (*shape_of(output), *shape)
+        if size:
+            stacked = stack([from_value(row[o]) for row in pushed], axis=-1)
+            leaves.append(reshape(stacked, full))
+        else:
+            leaves.append(from_value(np.zeros(full, dtype_of(output))))
+    return out_tree, leaves
