@@ -7,3 +7,5 @@ from .arithmetic import *
 from .broadcasting import broadcast_to, sum_to
 from .casting import astype
 from .elemwise import Elemwise
+from .joining import *
+from .manipulation import *

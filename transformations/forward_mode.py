@@ -224,7 +224,8 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
 
 def _columns(f: Callable[..., Any], values: list[Any], tree: Any, moving: int) -> tuple[Any, list[Any]]:
     """The structure of the output, and for each of its leaves the Jacobian by one leaf of the arguments."""
-    from ops.manipulation import reshape, stack
+    from ops.joining import stack
+    from ops.manipulation import reshape
 
     shape, dtype = shape_of(values[moving]), dtype_of(values[moving])
     size = int(np.prod(shape, dtype=int))

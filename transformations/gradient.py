@@ -243,7 +243,8 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
 
 def _jacobian_rows(pullback: _Pullback, output: int) -> tuple[Any, ...]:
     """The Jacobian of one output leaf: for each argument, its structure with leaves of shape S + T."""
-    from ops.manipulation import reshape, stack
+    from ops.joining import stack
+    from ops.manipulation import reshape
 
     shape, dtype = shape_of(pullback.outputs[output]), dtype_of(pullback.outputs[output])
     size = int(np.prod(shape, dtype=int))
