@@ -3,9 +3,12 @@
 The names are those of the Python Array API standard where it has one.
 """
 
+from . import nn
 from .arithmetic import *
 from .broadcasting import broadcast_to, sum_to
 from .casting import astype
 from .elemwise import Elemwise
 from .joining import *
 from .manipulation import *
+from .products import ProductOfOthers
+from .reduction import *
