@@ -30,7 +30,7 @@ from .value import Scope, Spec, Wrapper, short, spec_of
 __all__ = ["EvalTransformation", "NamedValue", "as_array", "infer"]
 
 ndarray = np.ndarray
-_TUPLE = tuple
+_TUPLE: type[tuple[Any, ...]] = tuple
 _SCALARS = (float, int, complex, bool)
 
 
@@ -74,7 +74,7 @@ class EvalTransformation(Transformation):
 
     def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         try:
-            kernel = op._memo.kernel  # type: ignore[attr-defined]
+            kernel = op._memo.kernel
         except AttributeError:
             kernel = None
         if kernel is None:
@@ -165,7 +165,7 @@ def _get_id(self: EvalTransformation, op: Any, value: Any) -> int:
 
 
 def _is_scalar(self: EvalTransformation, op: Any, value: Any) -> bool:
-    return spec_of(value).shape == ()
+    return bool(spec_of(value).shape == ())
 
 
 def _dup(self: EvalTransformation, op: Any, value: Any) -> Any:
@@ -233,7 +233,7 @@ def _wrong_count(op: Operator, rule: Callable[..., Any], given: int) -> str | No
     if code is None or code.co_flags & 0x04 or code.co_varnames[:1] != ("op",):
         return None
     most = code.co_argcount - 1
-    least = most - len(rule.__defaults__ or ())  # type: ignore[attr-defined]
+    least = most - len(rule.__defaults__ or ())
     if least <= given <= most:
         return None
     wanted = str(most) if least == most else f"{least} to {most}"
@@ -268,7 +268,7 @@ def _inlined(op: Operator) -> Callable[..., Any]:
 def bound_kernel(op: Operator) -> Callable[..., Any]:
     """The kernel rule of `op` as a function of the arrays alone. Raises RuleError when there is none."""
     rule = rules.kernel.require(op)
-    return rule(op) if rule in rules.kernel.per_operator else partial(rule, op)  # type: ignore[no-any-return]
+    return rule(op) if rule in rules.kernel.per_operator else partial(rule, op)
 
 
 def _checked(op: Operator, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -322,6 +322,6 @@ def explain_failure(op: Operator, inputs: Sequence[Any], error: Exception) -> No
         wrong = _wrong_count(op, rules.kernel.require(op), len(specs))
         if wrong is not None:
             raise OperatorError(wrong) from None
-    kind = {ValueError: ShapeError, TypeError: DTypeError}.get(type(error), None)
+    kind = {ValueError: ShapeError, TypeError: DTypeError}.get(type(error))
     if kind is not None:
         raise kind(f"{op!r} failed on {_listed(specs)}: {error}") from error

@@ -36,6 +36,8 @@ class Operator:
 
     __slots__ = ("__weakref__", "_memo")
 
+    _memo: Memo
+
     kind: ClassVar[OperatorKind] = OperatorKind.OTHER
     computes: ClassVar[bool] = False
     is_program: ClassVar[bool] = False
@@ -110,7 +112,7 @@ def memo(op: Operator) -> Memo:
     Raises DTypeError when a parameter of the operator cannot be hashed.
     """
     try:
-        return op._memo  # type: ignore[no-any-return]
+        return op._memo
     except AttributeError:
         pass
     if type(op).__hash__ is object.__hash__:  # equal to nothing else, and must not be kept alive by a table

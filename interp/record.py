@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import optree
-
-from . import rules
+from . import pytree, rules
 from .basic import CreateTensor, GetAttr
 from .dispatch import Handle, Level, Segment, Transformation
 from .errors import TraceError
@@ -185,11 +183,11 @@ def record(f: Callable[..., Any], *specs: Any) -> Subgraph:
     """
     from .tensor import from_value
 
-    leaves, tree = optree.tree_flatten(specs, is_leaf=lambda leaf: isinstance(leaf, Spec))
+    leaves, tree = pytree.flatten(specs, is_leaf=lambda leaf: isinstance(leaf, Spec))
     flat = [leaf if isinstance(leaf, Spec) else spec_of(getattr(leaf, "_value", leaf)) for leaf in leaves]
 
     def body(values: list[RecordedValue]) -> list[Any]:
-        result = f(*optree.tree_unflatten(tree, map(from_value, values)))
-        return [v._value if isinstance(v, Handle) else v for v in optree.tree_leaves(result)]
+        result = f(*pytree.unflatten(tree, map(from_value, values)))
+        return [v._value if isinstance(v, Handle) else v for v in pytree.leaves_of(result)]
 
     return record_flat(body, flat)[0]

@@ -11,7 +11,6 @@ import numpy as np
 from interp import DTypeError, OpDef, Spec, Tensor, rules
 from interp.dtypes import DType, is_floating, real_counterpart
 from interp.tensor import as_operand, call_one, syntax
-
 from interp.value import dtype_of
 
 from .broadcasting import like
@@ -23,7 +22,7 @@ def _dtype(value: Any) -> DType:
     dtype = np.dtype(value)
     if dtype.kind not in "biufc":
         raise DTypeError(f"astype: {dtype} is not numeric or boolean")
-    return dtype
+    return dtype  # type: ignore[no-any-return]
 
 
 @attrs.frozen

@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Union
 import attrs
 import numpy as np
 
-from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, apply, rules
+from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, rules
 from interp.dtypes import DType, default_dtype, dtype_of_scalar, is_floating, promote, real_counterpart
-from interp.value import Wrapper
 
 __all__ = ["ROWS", "Elemwise", "Row", "row"]
 

@@ -19,7 +19,6 @@ from transformations import (
     GetGradKey,
     GetGradSlot,
     Grad,
-    GradBackward,
     GradKey,
     GradManager,
     GradTransformation,

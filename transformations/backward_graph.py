@@ -246,21 +246,14 @@ def signature(values: Sequence[Any], mask: int) -> Any:
     parts: list[Any] = [mask]
     shapes: list[Any] = []
     for value in values:
-        if isinstance(value, tuple):
-            parts.append(len(value))
-            shapes.append(value)
-            continue
-        if isinstance(value, Wrapper):
-            shape = value.symbolic_spec()
-            shape = shape.shape if isinstance(shape, Spec) else shape
-            parts.extend((value.dtype, value.weak, len(shape)))
-        elif isinstance(value, (ndarray, np.generic)):
-            shape = value.shape
-            parts.extend((value.dtype, False, len(shape)))
+        spec = spec_of(value)
+        if isinstance(spec, Spec):
+            kind = type(value) if spec.weak else None  # a Python int and a float promote differently
+            parts.extend((spec.dtype, kind, len(spec.shape)))
+            shapes.append(spec.shape)
         else:
-            shape = ()
-            parts.extend((type(value), True, 0, spec_of(value).dtype))
-        shapes.append(shape)
+            parts.append(len(spec))
+            shapes.append(spec)
     return (*parts, tuple(shapes.index(shape) for shape in shapes))
 
 

@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 import numpy as np
-import optree
 
-from interp import GradError, OpDef, RuleError, Tensor, apply
+from interp import GradError, OpDef, RuleError, Tensor, apply, pytree
 from interp.dispatch import Handle
 from interp.tensor import as_operand, from_value
 from interp.value import Wrapper, spec_of
@@ -150,7 +149,7 @@ class Function:
         return results if several[0] else results[0]
 
 
-class custom_vjp(Generic[R]):  # noqa: N801 - the name that JAX's users know
+class custom_vjp(Generic[R]):
     """Give a function a gradient of its own: decorate it, then name both halves with `defvjp(forward, backward)`.
 
     `forward(*args)` returns the output and residuals (a pytree); `backward(residuals, cotangent)` returns a tuple
@@ -183,11 +182,11 @@ class custom_vjp(Generic[R]):  # noqa: N801 - the name that JAX's users know
     def __call__(self, *args: Any) -> R:
         static = {i: args[i] for i in self._nondiff}
         moving = [arg for i, arg in enumerate(args) if i not in static]
-        leaves, tree = optree.tree_flatten(moving, none_is_leaf=True)
+        leaves, tree = pytree.flatten(moving, none_is_leaf=True)
         positions = [i for i, leaf in enumerate(leaves) if _is_operand(leaf)]
         operands = [as_operand(leaves[i]) for i in positions]
         template = [None if _is_operand(leaf) else leaf for leaf in leaves]  # keeps no operand alive
-        structures = [optree.tree_structure(arg, none_is_leaf=True) for arg in moving]
+        structures = [pytree.structure_of(arg, none_is_leaf=True) for arg in moving]
         del moving, leaves
         count = len(args)
         out_tree: list[Any] = []
@@ -197,11 +196,11 @@ class custom_vjp(Generic[R]):  # noqa: N801 - the name that JAX's users know
             given = list(template)
             for i, value in zip(positions, values, strict=True):
                 given[i] = from_value(value)
-            rest = iter(optree.tree_unflatten(tree, given))
+            rest = iter(pytree.unflatten(tree, given))
             return [static[i] if i in static else next(rest) for i in range(count)]
 
         def flat_output(result: Any) -> list[Any]:
-            outputs, structure = optree.tree_flatten(result)
+            outputs, structure = pytree.flatten(result)
             out_tree[:] = [structure]
             return [_value(x) for x in outputs]
 
@@ -222,7 +221,7 @@ class custom_vjp(Generic[R]):  # noqa: N801 - the name that JAX's users know
                 from_value(apply(BroadcastTo(), np.zeros((), dtype), shape)[0] if c is None else c)
                 for c, (shape, dtype) in zip(cotangents, shapes, strict=True)
             ]
-            answer = self._backward(*static.values(), residuals, optree.tree_unflatten(out_tree[0], filled))
+            answer = self._backward(*static.values(), residuals, pytree.unflatten(out_tree[0], filled))
             return _gradients(label, answer, structures, positions)
 
         def function(values: Flat) -> list[Any]:
@@ -231,7 +230,7 @@ class custom_vjp(Generic[R]):  # noqa: N801 - the name that JAX's users know
         op = CustomCall(label, function, forward, backward)
         outputs = apply(op, *operands)
         handles = [x if isinstance(x, Tensor) else from_value(x) for x in outputs]
-        return optree.tree_unflatten(out_tree[0], handles)  # type: ignore[no-any-return]
+        return pytree.unflatten(out_tree[0], handles)  # type: ignore[no-any-return]
 
 
 def _gradients(label: str, answer: Any, structures: list[Any], positions: list[int]) -> list[Any]:
@@ -245,7 +244,7 @@ def _gradients(label: str, answer: Any, structures: list[Any], positions: list[i
         if gradient is None:
             flat += [None] * structure.num_leaves
             continue
-        given, other = optree.tree_flatten(gradient, none_is_leaf=True)
+        given, other = pytree.flatten(gradient, none_is_leaf=True)
         if other != structure:
             raise RuleError(f"the backward half of {label} gave {other} as the gradient of {structure}")
         flat += given

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import optree
 
-from interp import CreateTensor, GetAttr, GradError, OpDef, OperatorError, Segment, Transformation, apply
+from interp import CreateTensor, GetAttr, GradError, OpDef, OperatorError, Segment, Transformation, apply, pytree
 from interp.dispatch import deliver
 from interp.dtypes import DType, is_floating
 from interp.operator import Operator, OperatorKind
@@ -131,19 +130,19 @@ def _checked_tangent(f: Callable[..., Any], where: str, primal: Any, tangent: An
 
 def _pushed(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
     """The structure of the output of `f`, its primal leaves, and their tangents."""
-    paths, leaves, tree = optree.tree_flatten_with_path(tuple(primals))
-    moves, structure = optree.tree_flatten(tuple(tangents))
+    paths, leaves, tree = pytree.flatten_with_paths(tuple(primals))
+    moves, structure = pytree.flatten(tuple(tangents))
     if structure != tree:
         raise GradError(f"the tangents have the structure {structure}, the primals of {name_of(f)} {tree}")
     layer = JvpTransformation()
     with layer:
         duals = []
         for path, leaf, move in zip(paths, leaves, moves, strict=True):
-            where = f"argument {path[0]}" + "".join(f"[{step!r}]" for step in path[1:])
+            where = f"argument {path}"
             primal = value_of(leaf)
             duals.append(layer.dual(primal, _checked_tangent(f, where, primal, value_of(move))))
-        result = f(*optree.tree_unflatten(tree, list(map(from_value, duals))))
-        outputs, out_tree = optree.tree_flatten(result)
+        result = f(*pytree.unflatten(tree, list(map(from_value, duals))))
+        outputs, out_tree = pytree.flatten(result)
         values = [value_of(leaf) for leaf in outputs]
         primal_out = [value.primal if layer.mine(value) else value for value in values]
         tangent_out = [value.tangent if layer.mine(value) else None for value in values]
@@ -166,8 +165,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         raise OperatorError("jvp takes tuples of primals and tangents: jvp(f, (x,), (v,))")
     tree, outputs, pushed = _pushed(f, primals, tangents)
     return (
-        optree.tree_unflatten(tree, list(map(from_value, outputs))),
-        optree.tree_unflatten(tree, list(map(from_value, pushed))),
+        pytree.unflatten(tree, list(map(from_value, outputs))),
+        pytree.unflatten(tree, list(map(from_value, pushed))),
     )
 
 
@@ -209,15 +208,15 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
             return f(*given, **options)
 
         primals = tuple(args[i] for i in positions)
-        leaves, tree = optree.tree_flatten(primals)
+        leaves, tree = pytree.flatten(primals)
         values = [value_of(leaf) for leaf in leaves]
         columns = [_columns(by, values, tree, i) for i in range(len(values))]
-        out_tree = columns[0][0] if columns else optree.tree_structure(f(*args, **options))
+        out_tree = columns[0][0] if columns else pytree.structure_of(f(*args, **options))
         rows = []
         for o in range(out_tree.num_leaves):
-            inner = optree.tree_unflatten(tree, [leaf_columns[o] for _, leaf_columns in columns])
+            inner = pytree.unflatten(tree, [leaf_columns[o] for _, leaf_columns in columns])
             rows.append(inner[0] if isinstance(argnums, int) else inner)
-        return optree.tree_unflatten(out_tree, rows)
+        return pytree.unflatten(out_tree, rows)
 
     return jacobian
 
@@ -229,15 +228,15 @@ def _columns(f: Callable[..., Any], values: list[Any], tree: Any, moving: int) -
 
     shape, dtype = shape_of(values[moving]), dtype_of(values[moving])
     size = int(np.prod(shape, dtype=int))
-    primals = optree.tree_unflatten(tree, list(map(from_value, values)))
+    primals = pytree.unflatten(tree, list(map(from_value, values)))
     zeros = list(map(zeros_like, values))
     pushed: list[list[Any]] = []
-    out_tree, outputs, _ = _pushed(f, primals, optree.tree_unflatten(tree, list(map(from_value, zeros))))
+    out_tree, outputs, _ = _pushed(f, primals, pytree.unflatten(tree, list(map(from_value, zeros))))
     for element in range(size):
         direction = np.zeros(size, dtype)
         direction[element] = 1
         tangents = [direction.reshape(shape) if i == moving else zero for i, zero in enumerate(zeros)]
-        pushed.append(_pushed(f, primals, optree.tree_unflatten(tree, list(map(from_value, tangents))))[2])
+        pushed.append(_pushed(f, primals, pytree.unflatten(tree, list(map(from_value, tangents))))[2])
     leaves = []
     for o, output in enumerate(outputs):
         full = (*shape_of(output), *shape)

@@ -120,7 +120,7 @@ class GradTransformation(Transformation):
 
     def differentiate(self, op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run a computing operator below, and record it where an input is attached."""
-        key = self.scope
+        key: Any = self.scope  # the key, whose values alone are recorded
         values: list[Any] = []
         parents: list[GradFn | None] = []
         slots: list[int] | None = None

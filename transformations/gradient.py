@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import optree
 
-from interp import DTypeError, GradError, OperatorError, ShapeError, Tensor, apply
+from interp import DTypeError, GradError, OperatorError, ShapeError, apply, pytree
 from interp.dispatch import Handle
 from interp.dtypes import is_floating
 from interp.tensor import as_operand, from_value
@@ -41,11 +40,11 @@ class _Argument:
     """One differentiated argument: its leaves, its structure, and the tape entries of the leaves."""
 
     def __init__(self, f: Callable[..., Any], position: int, arg: Any) -> None:
-        paths, leaves, self.tree = optree.tree_flatten_with_path(arg)
+        paths, leaves, self.tree = pytree.flatten_with_paths(arg)
         self.values: list[Any] = []
         self.fns: list[GradFn] = []
         for path, leaf in zip(paths, leaves, strict=True):
-            where = f"argument {position}" + "".join(f"[{step!r}]" for step in path) + f" of {name_of(f)}"
+            where = f"argument {position}{path} of {name_of(f)}"
             try:
                 value = value_of(leaf)
             except DTypeError as error:
@@ -61,7 +60,7 @@ class _Argument:
         """The argument with every leaf attached to `key`."""
         attached = [apply(AttachGrad(key), value, None)[0] for value in self.values]
         self.fns = [value.fn for value in attached]
-        return optree.tree_unflatten(self.tree, list(map(from_value, attached)))
+        return pytree.unflatten(self.tree, list(map(from_value, attached)))
 
     def gradient(self, found: dict[GradFn, Any]) -> Any:
         """The gradients of the leaves in the structure of the argument; zeros where nothing came."""
@@ -69,7 +68,7 @@ class _Argument:
             from_value(found[fn] if found.get(fn) is not None else zeros_like(value))
             for fn, value in zip(self.fns, self.values, strict=True)
         ]
-        return optree.tree_unflatten(self.tree, leaves)
+        return pytree.unflatten(self.tree, leaves)
 
 
 def zeros_like(value: Any) -> Any:
@@ -93,7 +92,7 @@ class _Pullback:
             for i, argument in zip(positions, self.arguments, strict=True):
                 given[i] = argument.attach(key)
             result = f(*given, **options)
-            leaves, self.tree = optree.tree_flatten(result)
+            leaves, self.tree = pytree.flatten(result)
             values = [settle(value_of(leaf)) for leaf in leaves]
             self.slots = [value.slot if layer.mine(value) else None for value in values]
             self.outputs = [value.value if layer.mine(value) else value for value in values]
@@ -101,7 +100,7 @@ class _Pullback:
 
     def result(self) -> Any:
         """The outputs, as the function returned them."""
-        return optree.tree_unflatten(self.tree, list(map(from_value, self.outputs)))
+        return pytree.unflatten(self.tree, list(map(from_value, self.outputs)))
 
     def pull(self, cotangents: Sequence[Any], release: bool, outputs: int | None = None) -> tuple[Any, ...]:
         """The gradients of the arguments, for gradients of the (first) outputs."""
@@ -163,7 +162,7 @@ def value_and_grad(
         if has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise GradError(f"with has_aux=True, {name_of(f)} must return (output, extra)")
-            outputs = len(optree.tree_leaves(result[0]))
+            outputs = len(pytree.leaves_of(result[0]))
         gradients = pullback.pull(_seed_of_scalar(f, pullback, outputs), release=True, outputs=outputs)
         return result, gradients[0] if isinstance(argnums, int) else gradients
 
@@ -207,10 +206,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if not (isinstance(result, tuple) and len(result) == 2):
             raise GradError(f"with has_aux=True, {name_of(f)} must return (output, extra)")
         result, extra = result
-    tree = optree.tree_structure(result)
+    tree = pytree.structure_of(result)
 
     def vjp_fn(cotangent: Any) -> tuple[Any, ...]:
-        leaves, structure = optree.tree_flatten(cotangent)
+        leaves, structure = pytree.flatten(cotangent)
         if structure != tree:
             raise GradError(f"the cotangent has the structure {structure}, the output of {pullback.label} {tree}")
         return pullback.pull([value_of(leaf) for leaf in leaves], release=False, outputs=len(leaves))
@@ -236,7 +235,7 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
         pullback = _Pullback(f, args, positions, options)
         rows = [_jacobian_rows(pullback, i) for i in range(len(pullback.outputs))]
         picked = [row[0] if isinstance(argnums, int) else row for row in rows]
-        return optree.tree_unflatten(pullback.tree, picked)
+        return pytree.unflatten(pullback.tree, picked)
 
     return jacobian
 
@@ -249,13 +248,13 @@ def _jacobian_rows(pullback: _Pullback, output: int) -> tuple[Any, ...]:
     shape, dtype = shape_of(pullback.outputs[output]), dtype_of(pullback.outputs[output])
     size = int(np.prod(shape, dtype=int))
     pulled: list[list[Any]] = []
-    trees = optree.tree_structure(tuple(a.gradient({}) for a in pullback.arguments))
+    trees = pytree.structure_of(tuple(a.gradient({}) for a in pullback.arguments))
     for element in range(size):
         seed = np.zeros(size, dtype)
         seed[element] = 1
         found = walk([pullback.slots[output]], [seed.reshape(shape)], False)
         gradients = tuple(argument.gradient(found) for argument in pullback.arguments)
-        pulled.append(optree.tree_leaves(gradients))
+        pulled.append(pytree.leaves_of(gradients))
     values = [value for argument in pullback.arguments for value in argument.values]
     leaves = [
         reshape(stack([row[i] for row in pulled]), (*shape, *shape_of(value)))
@@ -263,7 +262,7 @@ def _jacobian_rows(pullback: _Pullback, output: int) -> tuple[Any, ...]:
         else from_value(np.zeros((*shape, *shape_of(value)), dtype_of(value)))
         for i, value in enumerate(values)
     ]
-    return optree.tree_unflatten(trees, leaves)  # type: ignore[no-any-return]
+    return pytree.unflatten(trees, leaves)  # type: ignore[no-any-return]
 
 
 def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
@@ -311,4 +310,4 @@ def stop_gradient(x: Any) -> Any:
             return apply(detach, leaf)[0]
         return leaf
 
-    return optree.tree_map(cut, x)
+    return pytree.map_leaves(cut, x)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ContextDecorator
 from typing import Any
 
-from interp import Transformation, apply
+from interp import Transformation
 from interp.dispatch import exchanged
 from interp.operator import Operator
 from interp.value import Scope
@@ -43,7 +43,7 @@ def _suppressed(layer: Transformation) -> Transformation:
     return SuppressedGrad(layer) if isinstance(layer, GradTransformation) else layer
 
 
-class no_grad(ContextDecorator):  # noqa: N801 - the name that PyTorch's users know
+class no_grad(ContextDecorator):
     """`with no_grad():` or `@no_grad()`: what is computed here has no gradient, in any layer opened outside.
 
     The stack is another one for the block, so other threads and tasks are not touched; scopes opened inside record

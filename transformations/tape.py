@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from interp import GradError, RuleError, Spec, apply, rules
+from interp import GradError, RuleError, apply, rules
 from interp.dtypes import DType, is_floating
 from interp.value import Scope, Wrapper, dtype_of, is_weak, settle, shape_of, short, spec_of
 from ops.arithmetic import ADD
@@ -330,7 +330,7 @@ class _Walk:
     def call_back(self, fn: GradFn, index: int) -> None:
         gradient = self.total(fn, index)
         if gradient is not None and fn.callbacks is not None:
-            with np.errstate(**self.errors):  # type: ignore[arg-type]
+            with np.errstate(**self.errors):
                 for callback in fn.callbacks.get(index, ()):
                     callback(gradient)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import optree
-
-from interp import GetAttr, Transformation, apply
+from interp import GetAttr, Transformation, apply, pytree
 from interp.errors import Line, user_line
 from interp.operator import Operator, OperatorKind
 from interp.tensor import from_value
@@ -115,15 +113,15 @@ def why_zero(f: Callable[..., Any], *args: Any) -> str:
     >>> why_zero(lambda x: interp.tensor(1.0), interp.tensor(1.5))
     'the gradient is zero because nothing read the argument'
     """
-    leaves, tree = optree.tree_flatten(args)
+    leaves, tree = pytree.flatten(args)
     layer = _Follow()
     with layer:
         tainted = [
             from_value(layer.wrap(value, None)) if dtype_of(value).kind in "fc" else from_value(value)
             for value in map(value_of, leaves)
         ]
-        result = f(*optree.tree_unflatten(tree, tainted))
-        outputs = [value_of(leaf) for leaf in optree.tree_leaves(result)]
+        result = f(*pytree.unflatten(tree, tainted))
+        outputs = [value_of(leaf) for leaf in pytree.leaves_of(result)]
         if any(layer.mine(value) and value.cut is None for value in outputs):
             return "the output depends on the arguments by operators that have gradients; nothing cuts the link"
         cuts = [value.cut for value in outputs if layer.mine(value)]

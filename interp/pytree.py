@@ -1,0 +1,42 @@
+"""Pytrees: nested tuples, lists, dicts and registered classes with values at the leaves, by way of optree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import optree
+
+__all__ = ["flatten", "flatten_with_paths", "leaves_of", "map_leaves", "structure_of", "unflatten"]
+
+
+def flatten(tree: Any, *, none_is_leaf: bool = False, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Any]:
+    """The leaves of a pytree in order, and its structure."""
+    leaves, structure = optree.tree_flatten(tree, is_leaf=is_leaf, none_is_leaf=none_is_leaf)
+    return leaves, structure
+
+
+def flatten_with_paths(tree: Any) -> tuple[list[str], list[Any], Any]:
+    """As `flatten`, and for each leaf how it is reached from the root: `[0]['w']`."""
+    paths, leaves, structure = optree.tree_flatten_with_path(tree)
+    return ["".join(f"[{step!r}]" for step in path) for path in paths], leaves, structure
+
+
+def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
+    """A pytree of this structure with other leaves."""
+    return optree.tree_unflatten(structure, leaves)
+
+
+def leaves_of(tree: Any) -> list[Any]:
+    """The leaves of a pytree in order."""
+    return optree.tree_leaves(tree)
+
+
+def structure_of(tree: Any, *, none_is_leaf: bool = False) -> Any:
+    """The structure of a pytree; structures compare equal when they are the same nesting."""
+    return optree.tree_structure(tree, none_is_leaf=none_is_leaf)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The same pytree with `function` of each leaf."""
+    return optree.tree_map(function, tree)
