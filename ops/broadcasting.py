@@ -132,3 +132,32 @@ def _vjp_sum(op: SumTo, inputs: Sequence[Any], outputs: Sequence[Any], cotangent
 @rules.jvp.register(SumTo)
 def _jvp_sum(op: SumTo, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return [sum_to(tangents[0], inputs[1])]
+
+
+def batch_to_front(x: Any, axis: int | None, ndim: int) -> Any:
+    """A batched operand with its batch axis first and, behind it, axes of length 1 up to `ndim` of the example's."""
+    from .manipulation import expand_dims, moveaxis
+
+    if axis is None:
+        return x
+    if axis:
+        x = moveaxis(x, axis, 0)
+    missing = ndim - (x.ndim - 1)
+    return expand_dims(x, tuple(range(1, 1 + missing))) if missing > 0 else x
+
+
+@rules.batch.register(BroadcastTo)
+def _batch_broadcast(op: BroadcastTo, size: int, inputs: Sequence[Any], axes: Sequence[Any]) -> Any:
+    shape = inputs[1]
+    return [broadcast_to(batch_to_front(inputs[0], axes[0], len(shape)), (size, *shape))], [0]
+
+
+@rules.batch.register(SumTo)
+def _batch_sum(op: SumTo, size: int, inputs: Sequence[Any], axes: Sequence[Any]) -> Any:
+    from .reduction import sum as sum_over
+
+    x = batch_to_front(inputs[0], axes[0], 0)
+    extra = x.ndim - 1 - len(inputs[1])
+    if extra:
+        x = sum_over(x, axis=tuple(range(1, 1 + extra)))
+    return [sum_to(x, (size, *inputs[1]))], [0]

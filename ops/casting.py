@@ -52,6 +52,11 @@ def _jvp(op: TypeCvt, inputs: Sequence[Any], outputs: Sequence[Any], tangents: S
     return [astype(tangents[0], op.dtype) if is_floating(op.dtype) else None]
 
 
+@rules.batch.register(TypeCvt)
+def _batch(op: TypeCvt, size: int, inputs: Sequence[Any], axes: Sequence[Any]) -> Any:
+    return [astype(inputs[0], op.dtype)], axes
+
+
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype; a complex number loses its imaginary part when the dtype is real.
 

@@ -25,12 +25,14 @@ from .grad_transformation import GradTransformation, register_grad_rule
 from .gradient import grad, hessian, hvp, jacrev, stop_gradient, value_and_grad, vjp
 from .no_grad import no_grad
 from .tape import CustomBackward, GradFn, GradKey, GradSlot, GradValue, OutputAttr
+from .vectorize import BatchedValue, VmapTransformation, vmap
 from .why_zero import why_zero
 
 __all__ = [
     "AttachGrad",
     "BackwardGraph",
     "BackwardGraphWithClosure",
+    "BatchedValue",
     "CustomBackward",
     "CustomCall",
     "DetachGrad",
@@ -54,6 +56,7 @@ __all__ = [
     "OptimizedBackwardGraph",
     "OutputAttr",
     "SetGrad",
+    "VmapTransformation",
     "custom_vjp",
     "grad",
     "hessian",
@@ -68,5 +71,6 @@ __all__ = [
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
     "why_zero",
 ]
