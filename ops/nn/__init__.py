@@ -4,3 +4,4 @@
 """
 
 from .convolution import *
+from .pooling import *

@@ -9,6 +9,7 @@ import numpy as np
 
 from interp import OpDef, apply
 from ops.nn.convolution import Convolution, ConvolutionBackwardData, ConvolutionBackwardFilter
+from ops.nn.pooling import AveragePoolingBackward, MaxPoolingBackward, MaxPoolingSelect, Pooling, PoolingMode
 
 _CONVOLUTIONS = [
     # batch, channels, axes, kernel; stride, padding, dilation, groups
@@ -18,6 +19,15 @@ _CONVOLUTIONS = [
     ((2, 3, (4, 4), (3, 1, 1)), ((2, 2), ((0, 0), (0, 0)), (1, 1), 3)),
     ((2, 2, (), (3,)), ((), (), (), 1)),
     ((0, 1, (4,), (2, 3)), ((1,), ((0, 0),), (1,), 1)),
+]
+
+_WINDOWS = [
+    # shape; kernel, stride, padding
+    ((2, 6), ((2,), (2,), ((0, 0),))),
+    ((2, 5, 6), ((3, 2), (2, 1), ((1, 1), (0, 1)))),
+    ((4, 3, 4), ((2, 2, 3), (2, 1, 3), ((0, 0), (1, 0), (0, 2)))),
+    ((0, 4), ((2,), (1,), ((0, 0),))),
+    ((), ((), (), ())),
 ]
 
 
@@ -41,5 +51,21 @@ def _convolutions() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
         yield ConvolutionBackwardFilter(*parameters), (x, y, w.shape)
 
 
+def _poolings() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
+    for shape, windows in _WINDOWS:
+        x = _distinct(3, *shape)
+        for mode in PoolingMode:
+            yield Pooling(mode, *windows), (x,)
+            (y,) = apply(Pooling(mode, *windows), x)
+            if mode is not PoolingMode.MAX:
+                yield AveragePoolingBackward(mode, *windows), (y, x.shape)
+                continue
+            yield MaxPoolingBackward(*windows), (x, y, _normal(4, *y.shape))
+            yield MaxPoolingSelect(*windows), (x, y, _normal(5, *x.shape))
+    yield Pooling("max", (2,), (2,), ((1, 1),)), (np.array([3, 1, 2, 2]),)
+    yield Pooling("average", (2,), (2,), ((0, 0),)), (np.array([3, 1, 2, 2]),)
+
+
 def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield from _convolutions()
+    yield from _poolings()
