@@ -7,6 +7,7 @@ asyncio task has its own. While a layer handles a request, the thread's position
 
 from __future__ import annotations
 
+import copy
 import enum
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,28 @@ class Transformation:
         By default it does not: the dispatcher runs the operators of the program one by one through the layer.
         """
         return False
+
+    def renewed(self) -> Transformation:
+        """Another layer of the same kind, not registered, with a scope of its own: for a program that runs later."""
+        other = copy.copy(self)
+        other.registered = False
+        other.scope = Scope(self.name)
+        return other
+
+    def gradient_for(self, gradient: Any, template: Wrapper | None) -> tuple[Any, ...]:
+        """The gradients of the leaves of an input, from its gradient as this layer sees it.
+
+        `template` is the input where this layer had wrapped it, else None. Raises StackError where a gradient is
+        wrapped and the input was not, which only the layer itself could know how to undo.
+        """
+        mine = isinstance(gradient, Wrapper) and gradient.scope is self.scope
+        if mine and template is None:
+            raise StackError(
+                f"{self.name}: a custom gradient came back wrapped for an input that was not; define gradient_for"
+            )
+        if mine:
+            return tuple(gradient.flatten())
+        return (gradient,) if template is None else (gradient,) + (None,) * (len(template.flatten()) - 1)
 
     def unwrap(self, value: Any) -> Any:
         """The value below, where `value` is one that this layer wrapped; else `value` itself."""
@@ -198,7 +221,7 @@ class Level:
         try:
             if op.is_program and op.inlined_by(layer, inputs):
                 thread.position = level
-                return op.inline(inputs)
+                return op.through(layer, inputs)
             thread.position = below
             return layer.apply_transformation(op, inputs)
         finally:
@@ -215,7 +238,7 @@ def _observed(level: Level, thread: Thread, op: Operator, inputs: Sequence[Any])
     thread.position = level if inlined or level.below is None else level.below
     step = level.observer.enter(layer, level.depth, op, inputs)
     try:
-        outputs = op.inline(inputs) if inlined else layer.apply_transformation(op, inputs)
+        outputs = op.through(layer, inputs) if inlined else layer.apply_transformation(op, inputs)
     except BaseException as error:
         level.observer.leave(step, error)
         raise

@@ -47,8 +47,15 @@ class Operator:
         raise TypeError(f"{type(self).__name__} carries no program")
 
     def inlined_by(self, layer: Any, inputs: Sequence[Any]) -> bool:
-        """For an operator that carries programs: whether `layer` sees the operators of the program, not this one."""
+        """For an operator that carries programs: whether `layer` is to see less than this operator as a whole."""
         return not layer.takes_program(self)
+
+    def through(self, layer: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+        """For an operator that carries programs: pass through a layer that does not take it.
+
+        Called with the position at the layer itself, so that by default the layer sees each operator of the program.
+        """
+        return self.inline(inputs)
 
     def fallback(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Answer for a stack in which no layer knew this operator; by default an error.

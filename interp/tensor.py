@@ -14,7 +14,7 @@ import numpy as np
 from .basic import CreateTensor, GetAttr
 from .dispatch import Handle, apply, apply_two, install_handle
 from .dtypes import DType, default_dtype, dtype_of_scalar
-from .errors import DTypeError, ShapeError
+from .errors import DTypeError, InterpError, ShapeError
 from .operator import Operator
 from .value import Wrapper, dtype_of, settle, shape_of, short
 
@@ -196,7 +196,10 @@ class Tensor(Handle):
     def __repr__(self) -> str:
         value = self._value
         while isinstance(value, Wrapper):
-            below = settle(value) if not value.scope.live else value.unwrap()
+            try:
+                below = value.unwrap() if value.scope.live else value.settled()
+            except InterpError:
+                return f"tensor(<{value!r}, of a finished {value.scope.layer_name}>)"
             if below is value:
                 return f"tensor(<{value!r}>)"
             value = below

@@ -7,8 +7,9 @@ by name, and everything uses what a transformation in a user's own file can use.
 from interp import EvalTransformation
 
 from .backward_graph import BackwardGraph, BackwardGraphWithClosure, OptimizedBackwardGraph, make_backward_graph
-from .custom_rule import CustomCall, Function, custom_vjp
-from .forward_mode import DualValue, JvpTransformation, jacfwd, jvp, linearize
+from .custom_call import CustomCall
+from .custom_rule import Function, custom_jvp, custom_vjp
+from .forward_mode import DualValue, JvpTransformation, jacfwd, jvp, linearize, register_jvp_rule
 from .grad_operators import (
     AttachGrad,
     DetachGrad,
@@ -57,6 +58,7 @@ __all__ = [
     "OutputAttr",
     "SetGrad",
     "VmapTransformation",
+    "custom_jvp",
     "custom_vjp",
     "grad",
     "hessian",
@@ -68,6 +70,7 @@ __all__ = [
     "make_backward_graph",
     "no_grad",
     "register_grad_rule",
+    "register_jvp_rule",
     "stop_gradient",
     "value_and_grad",
     "vjp",

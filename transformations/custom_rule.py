@@ -1,91 +1,28 @@
-"""Functions with a gradient of their own: `Function`, `custom_vjp`.
+"""Functions with derivatives of their own: `Function`, `custom_vjp`, `custom_jvp`.
 
-Both lower to one operator, `CustomCall`, that carries the function and its backward half as callables. The gradient
-layer that meets it first runs the forward half below itself and keeps what it returns for the backward half; so the
-operators of both halves are seen, recorded and differentiated again by every layer below.
+All lower to one operator, `CustomCall`, that carries the function and its halves as callables. They are ordinary code:
+their operators are seen, recorded and differentiated again by every layer below.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-import attrs
 import numpy as np
 
-from interp import GradError, OpDef, RuleError, Tensor, apply, pytree
+from interp import GradError, RuleError, Tensor, apply, pytree
 from interp.dispatch import Handle
 from interp.tensor import as_operand, from_value
-from interp.value import Wrapper, spec_of
-from ops.broadcasting import BroadcastTo, shape_value
 
-from .grad_transformation import register_grad_rule
-from .tape import CustomBackward, OutputAttr
+from .custom_call import CustomCall, described, zeros_of
+from .gradient import vjp
 
-__all__ = ["CustomCall", "Function", "custom_vjp"]
+__all__ = ["Function", "custom_jvp", "custom_vjp"]
 
 R = TypeVar("R")
 Flat = Sequence[Any]
-
-
-@attrs.frozen(eq=False)
-class CustomCall(OpDef):
-    """Call a function of values that brings its own gradient.
-
-    `function(values) -> outputs` computes; `forward(values) -> (outputs, residuals)` computes for a backward pass
-    in which `backward(residuals, cotangents) -> gradients` is called (a cotangent is None where none came; a
-    gradient is None where there is none).
-    """
-
-    is_program: ClassVar[bool] = True
-    label: str
-    function: Callable[[Flat], Flat] = attrs.field(repr=False)
-    forward: Callable[[Flat], tuple[Flat, Any]] = attrs.field(repr=False)
-    backward: Callable[[Any, Flat], Flat] = attrs.field(repr=False)
-
-    def inline(self, inputs: Flat) -> Flat:
-        return self.function(inputs)
-
-    def inlined_by(self, layer: Any, inputs: Flat) -> bool:
-        """A layer that wrapped none of the inputs passes the call on whole, so that the rule is kept."""
-        wrapped = any(isinstance(value, Wrapper) and value.scope is layer.scope for value in inputs)
-        return wrapped and not layer.takes_program(self)
-
-
-def _differentiate(op: CustomCall, inputs: Flat, wanted: Sequence[bool], backward: CustomBackward) -> Flat:
-    outputs, residuals = op.forward(inputs)
-    specs = [spec_of(value) for value in inputs]
-
-    def run(cotangents: Flat) -> list[Any]:
-        gradients = list(op.backward(residuals, cotangents))
-        if len(gradients) != len(specs):
-            raise RuleError(
-                f"the backward of {op.label} gave {len(gradients)} gradients for {len(specs)} inputs; "
-                "return one for each, None where there is none"
-            )
-        return [_checked(op.label, i, g, specs[i]) for i, g in enumerate(gradients)]
-
-    backward.op_name = op.label
-    backward.backward = run
-    backward.input_has_grads = list(wanted)
-    backward.output_attrs = [OutputAttr(spec_of(value).dtype.kind in "fc") for value in outputs]
-    return outputs
-
-
-def _checked(label: str, i: int, gradient: Any, spec: Any) -> Any:
-    """One gradient as a value of its input's shape and dtype. Raises RuleError where it is neither."""
-    if gradient is None:
-        return None
-    got = spec_of(gradient)
-    if got.weak and got.shape == spec.shape and not isinstance(gradient, Wrapper):
-        return np.asarray(gradient, spec.dtype)
-    if got.shape != spec.shape or got.dtype != spec.dtype:
-        raise RuleError(f"the backward of {label} gave {got!r} as the gradient of input {i}, which is {spec!r}")
-    return gradient
-
-
-register_grad_rule(CustomCall, _differentiate)
 
 
 def _value(x: Any) -> Any:
@@ -211,15 +148,13 @@ class custom_vjp(Generic[R]):
             if not (isinstance(answer, tuple) and len(answer) == 2):
                 raise RuleError(f"the forward half of {label} must return (output, residuals)")
             outputs = flat_output(answer[0])
-            shapes = [(shape_value(value), spec_of(value).dtype) for value in outputs]
-            return outputs, (answer[1], shapes)
+            return outputs, (answer[1], list(map(described, outputs)))
 
         def backward(kept: Any, cotangents: Flat) -> list[Any]:
             assert self._backward is not None
             residuals, shapes = kept
             filled = [
-                from_value(apply(BroadcastTo(), np.zeros((), dtype), shape)[0] if c is None else c)
-                for c, (shape, dtype) in zip(cotangents, shapes, strict=True)
+                from_value(zeros_of(shape) if c is None else c) for c, shape in zip(cotangents, shapes, strict=True)
             ]
             answer = self._backward(*static.values(), residuals, pytree.unflatten(out_tree[0], filled))
             return _gradients(label, answer, structures, positions)
@@ -249,3 +184,71 @@ def _gradients(label: str, answer: Any, structures: list[Any], positions: list[i
             raise RuleError(f"the backward half of {label} gave {other} as the gradient of {structure}")
         flat += given
     return [None if flat[i] is None else _value(flat[i]) for i in positions]
+
+
+class custom_jvp(Generic[R]):  # noqa: N801 - the name that JAX's users know
+    """Give a function a tangent of its own: decorate it, then name the rule with `defjvp(rule)`.
+
+    `rule(primals, tangents)` gets two tuples, a tangent for each argument (zeros where none moves), and returns the
+    output and its tangent. Reverse mode transposes it, so the tangent must be linear in the tangents.
+    Arguments are Tensors or numbers, the output one Tensor. Raises GradError when it is differentiated before `defjvp`.
+
+    >>> import interp, ops
+    >>> from transformations import grad, jvp
+    >>> @custom_jvp
+    ... def softly(x):
+    ...     return ops.abs(x)
+    >>> softly.defjvp(lambda primals, tangents: (softly(*primals), tangents[0] * 0.5))
+    >>> jvp(softly, (interp.tensor(-2.0),), (interp.tensor(1.0),))
+    (tensor(2.), tensor(0.5))
+    >>> grad(softly)(interp.tensor(-2.0))
+    tensor(0.5)
+    """
+
+    def __init__(self, function: Callable[..., R]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rule: Callable[..., Any] | None = None
+
+    def defjvp(self, rule: Callable[..., Any]) -> None:
+        """Name the tangent rule."""
+        self._rule = rule
+
+    def _tangents(self, primals: Flat, tangents: Flat) -> tuple[list[Any], list[Any]]:
+        label = getattr(self._function, "__name__", "custom_jvp")
+        if self._rule is None:
+            raise GradError(f"{label} has no tangent yet: call {label}.defjvp(rule) first")
+        filled = [zeros_of(described(p)) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+        answer = self._rule(tuple(map(from_value, primals)), tuple(map(from_value, filled)))
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise RuleError(f"the rule of {label} must return (output, tangent)")
+        return [_value(answer[0])], [_value(answer[1])]
+
+    def __call__(self, *args: Any) -> R:
+        label = getattr(self._function, "__name__", "custom_jvp")
+
+        def function(values: Flat) -> list[Any]:
+            return [_value(self._function(*map(from_value, values)))]
+
+        def forward(values: Flat) -> tuple[list[Any], Any]:
+            return function(values), tuple(map(from_value, values))
+
+        def backward(residuals: Any, cotangents: Flat) -> list[Any]:
+            primals = [x._value for x in residuals]
+            moving = [i for i, p in enumerate(residuals) if p.dtype.kind in "fc"]
+
+            def pushed(*tangents: Any) -> Any:
+                given: list[Any] = [None] * len(primals)
+                for i, tangent in zip(moving, tangents, strict=True):
+                    given[i] = tangent._value
+                return from_value(self._tangents(primals, given)[1][0])
+
+            _, pull = vjp(pushed, *[from_value(zeros_of(described(primals[i]))) for i in moving])
+            gradients: list[Any] = [None] * len(primals)
+            for i, gradient in zip(moving, pull(from_value(cotangents[0])), strict=True):
+                gradients[i] = gradient._value
+            return gradients
+
+        op = CustomCall(label, function, forward, backward, self._tangents)
+        output = apply(op, *map(as_operand, args))[0]
+        return output if isinstance(output, Tensor) else from_value(output)  # type: ignore[return-value]

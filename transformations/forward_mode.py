@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from interp import CreateTensor, GetAttr, GradError, OpDef, OperatorError, Segment, Transformation, apply, pytree
+from interp import CreateTensor, GetAttr, GradError, OpDef, OperatorError, Segment, Transformation, apply, pytree, rules
 from interp.dispatch import deliver
 from interp.dtypes import DType, is_floating
 from interp.operator import Operator, OperatorKind
@@ -23,7 +23,23 @@ from .grad_operators import DetachGrad
 from .gradient import name_of, positions_of, value_of, zeros_like
 from .jvp_graph import jvp_graph_for
 
-__all__ = ["DualValue", "JvpTransformation", "jacfwd", "jvp", "linearize"]
+__all__ = ["DualValue", "JvpTransformation", "jacfwd", "jvp", "linearize", "register_jvp_rule"]
+
+
+JvpRule = Callable[[Any, Sequence[Any], Sequence[Any]], "tuple[Sequence[Any], Sequence[Any]]"]
+_custom_rules: dict[type[Operator], JvpRule] = {}
+
+
+def register_jvp_rule(owner: type[OpDef], rule: JvpRule, *, replace: bool = False) -> JvpRule:
+    """Give operators of a class a tangent rule that computes the outputs itself.
+
+    `rule(op, primals, tangents)` gets values (None for a zero tangent) and returns the outputs and their tangents.
+    Raises GradError when the class has one already.
+    """
+    if owner in _custom_rules and not replace:
+        raise GradError(f"{owner.__name__} already has a custom tangent rule; pass replace=True to give it another")
+    _custom_rules[owner] = rule
+    return rule
 
 
 class DualValue(Wrapper):
@@ -76,6 +92,10 @@ class JvpTransformation(Transformation):
         assert self.scope is not None
         return DualValue(self.scope, primal, tangent)
 
+    def takes_program(self, op: Operator) -> bool:
+        """Programs with a tangent rule of their own are pushed forward whole."""
+        return type(op) in _custom_rules or type(op) in rules.jvp
+
     def mine(self, value: Any) -> bool:
         """Whether `value` is a dual number of this layer."""
         return isinstance(value, DualValue) and value.scope is self.scope
@@ -105,9 +125,13 @@ class JvpTransformation(Transformation):
             if self.mine(value):
                 mask += 1 << i
                 tangents.append(value.tangent)
-        outputs = deliver(op, primals)
         if not mask:
-            return outputs
+            return deliver(op, primals)
+        if type(op) in _custom_rules:
+            given = [value.tangent if self.mine(value) else None for value in inputs]
+            outputs, moves = _custom_rules[type(op)](op, primals, given)
+            return [v if t is None else self.dual(v, t) for v, t in zip(outputs, moves, strict=True)]
+        outputs = deliver(op, primals)
         graph = jvp_graph_for(op, primals, mask)
         with np.errstate(all="ignore"):
             pushed = iter(graph.graph.run([*primals, *outputs, *tangents]) if any(graph.output_has_tangent) else ())

@@ -17,6 +17,7 @@ from interp.dtypes import is_floating
 from interp.evaluate import infer
 from interp.operator import memo
 from interp.record import record_flat
+from interp.subgraph import SHAPE
 from interp.tensor import from_value
 from interp.value import spec_of
 from ops.broadcasting import BroadcastTo, shape_value
@@ -24,7 +25,7 @@ from ops.broadcasting import BroadcastTo, shape_value
 from .backward_graph import make_backward_graph, shared_shapes, signature
 from .gradient import vjp
 
-__all__ = ["JvpGraph", "jvp_graph_for", "make_jvp_graph"]
+__all__ = ["JvpGraph", "is_linear", "jvp_graph_for", "make_jvp_graph"]
 
 
 class JvpGraph:
@@ -123,6 +124,29 @@ def _transposed(
     for i, tangent in zip(floating, found, strict=True):
         result[i] = tangent
     return result
+
+
+def is_linear(program: Subgraph) -> bool:
+    """Whether every output of the program is linear in its inputs, as far as the tangent rules tell.
+
+    An operator is linear in an input when its tangent program reads neither that input nor the output.
+    """
+    moving = set(program.inputs)
+    for expr in program.exprs:
+        places = [i for i, var in enumerate(expr.inputs) if var in moving]
+        if not places or expr.op is SHAPE:
+            continue
+        specs = [program.specs[var] for var in expr.inputs]
+        graph = make_jvp_graph(expr.op, specs, [i in places for i in range(len(specs))])  # type: ignore[arg-type]
+        if not all(graph.output_has_tangent):
+            return False
+        read = {var for inner in graph.graph.exprs for var in inner.inputs} | set(graph.graph.outputs)
+        given = graph.graph.inputs
+        n, m = len(specs), len(expr.outputs)
+        if read.intersection([*(given[i] for i in places), *given[n : n + m]]):
+            return False
+        moving.update(expr.outputs)
+    return True
 
 
 def jvp_graph_for(op: OpDef, values: Sequence[Any], mask: int) -> JvpGraph:

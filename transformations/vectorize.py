@@ -137,6 +137,24 @@ class VmapTransformation(Transformation):
             results.append(value if axis is None else self.batched(value, axis % max(1, len(shape_of(value)))))
         return results
 
+    def gradient_for(self, gradient: Any, template: Wrapper | None) -> tuple[Any, ...]:
+        """A gradient summed over the examples where its input was the same for all, spread where it varied."""
+        from ops.broadcasting import broadcast_to
+        from ops.manipulation import expand_dims, moveaxis
+        from ops.reduction import sum as sum_over
+
+        if template is None:
+            if not self.mine(gradient):
+                return (gradient,)
+            return (sum_over(from_value(gradient.value), axis=gradient.axis)._value,)
+        assert isinstance(template, BatchedValue)
+        if self.mine(gradient):
+            return (moveaxis(from_value(gradient.value), gradient.axis, template.axis)._value,)
+        wide = expand_dims(from_value(gradient), template.axis)
+        shape = shape_of(gradient)
+        full = (*shape[: template.axis], self.size, *shape[template.axis :])
+        return (broadcast_to(wide, full)._value,)
+
     def loop(self, op: OpDef, values: Sequence[Any], axes: Sequence[int | None]) -> Sequence[Any]:
         """Run an operator without a batch rule example by example."""
         from ops.joining import stack, unstack

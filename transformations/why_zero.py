@@ -13,7 +13,7 @@ from interp.value import Scope, Wrapper, dtype_of, short
 from ops.elemwise import Elemwise
 
 from .backward_graph import backward_graph_for
-from .custom_rule import CustomCall
+from .custom_call import CustomCall
 from .grad_operators import DetachGrad, SetGrad
 from .gradient import value_of
 
