@@ -10,5 +10,9 @@ from .casting import astype
 from .elemwise import Elemwise
 from .joining import *
 from .manipulation import *
+from .matmul import *
+from .padding import *
 from .products import ProductOfOthers
+from .rearranging import *
 from .reduction import *
+from .statistics import *

@@ -116,7 +116,7 @@ _REDUCTIONS: dict[str, Any] = {
 def _mean(op: Reduce, x: Any) -> Any:
     dtype = _result_dtype(op, x.dtype)
     wide = _FLOAT32 if dtype == np.float16 else dtype  # half precision cannot even count beyond 2048
-    total = np.add.reduce(x, axis=op.axis, dtype=wide, keepdims=op.keepdims)
+    total = _REDUCTIONS["SUM"].reduce(x, axis=op.axis, dtype=wide, keepdims=op.keepdims)
     count = 1
     for axis in op.axis:
         count *= x.shape[axis]

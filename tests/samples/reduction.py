@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from interp import OpDef
+from ops.elemwise import Elemwise
 from ops.products import ProductOfOthers
 from ops.reduction import MODES, AxisSize, Reduce
+from ops.statistics import LogSumExp
 
 
 def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
@@ -35,3 +37,12 @@ def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield AxisSize((0, 1), "float64"), ((2, 3, 4),)
     yield AxisSize((), "int64", 0.0), ((),)
     yield AxisSize((0,), "float32", 1.0), ((0,),)
+    for axis in [(0,), (1,), (0, 2), ()]:
+        yield LogSumExp(axis), (x,)
+    yield LogSumExp((0, 1), True), (x,)
+    yield LogSumExp((0,)), (np.array([1, 2]),)
+    yield LogSumExp((0,)), (np.ones((3, 0)),)
+    yield Elemwise("EXP_DIFFERENCE"), (x, x[:, :1] * 0.5)
+    yield Elemwise("SAFE_SQRT"), (np.array([0.5, 4.0]),)
+    yield Elemwise("SAFE_SQRT"), (np.array([1, 4]),)
+    yield Elemwise("RECIPROCAL_OR_ZERO"), (np.array([0.5, -4.0]),)
