@@ -7,6 +7,7 @@ from . import nn
 from .arithmetic import *
 from .broadcasting import broadcast_to, sum_to
 from .casting import astype
+from .creation import *
 from .elemwise import Elemwise
 from .joining import *
 from .manipulation import *
