@@ -8,8 +8,10 @@ from .arithmetic import *
 from .broadcasting import broadcast_to, sum_to
 from .casting import astype
 from .creation import *
+from .cumulative import *
 from .elemwise import Elemwise
 from .joining import *
+from .einsum import *
 from .manipulation import *
 from .matmul import *
 from .padding import *

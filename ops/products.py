@@ -20,7 +20,7 @@ from .broadcasting import broadcast_to
 from .joining import Concat, split
 from .manipulation import moveaxis, reshape
 
-__all__ = ["ProductOfOthers", "product_of_others"]
+__all__ = ["ProductOfOthers", "product_of_others", "running", "shifted"]
 
 
 @attrs.frozen
@@ -77,31 +77,37 @@ def _hessian_times(axis: tuple[int, ...], x: Any, v: Any) -> Tensor:
     length = int(np.prod(shape[: len(axis)]))
     rows = reshape(moved, (length, *shape[len(axis) :]))
     changes = reshape(moveaxis(v, axis, places), (length, *shape[len(axis) :]))
-    left, left_change = _running(rows, changes, length, forward=True)
-    right, right_change = _running(rows, changes, length, forward=False)
+    left, left_change = _exclusive(rows, changes, forward=True)
+    right, right_change = _exclusive(rows, changes, forward=False)
     found = add(multiply(left_change, right), multiply(left, right_change))
     return moveaxis(reshape(found, shape), places, axis)
 
 
-def _running(x: Any, v: Any, length: int, forward: bool) -> tuple[Any, Any]:
-    """The products of all rows before (or after) each row, and their change: by doubling, in log2(length) steps."""
-    product, change = _shifted(x, 1.0, 1, length, forward), _shifted(v, 0.0, 1, length, forward)
-    step = 1
+def _exclusive(x: Any, v: Any, forward: bool) -> tuple[Any, Any]:
+    """The products of all rows before (or after) each row, and their change."""
+    return running(shifted(x, 1.0, 1, forward), shifted(v, 0.0, 1, forward), forward)
+
+
+def running(x: Any, v: Any, forward: bool = True) -> tuple[Any, Any]:
+    """The products of all rows up to each row, and their change when `x` changes by `v`.
+
+    By doubling: a product of `step` rows becomes one of twice as many, so there are log2(length) steps.
+    """
+    product, change = x, v
+    step, length = 1, x.shape[0]
     while step < length:
-        other, other_change = (
-            _shifted(product, 1.0, step, length, forward),
-            _shifted(change, 0.0, step, length, forward),
-        )
+        other = shifted(product, 1.0, step, forward)
+        other_change = shifted(change, 0.0, step, forward)
         change = add(multiply(change, other), multiply(product, other_change))
         product = multiply(product, other)
         step *= 2
     return product, change
 
 
-def _shifted(x: Any, fill: float, step: int, length: int, forward: bool) -> Any:
-    """The rows moved on by `step`, the gap being filled."""
+def shifted(x: Any, fill: float, step: int, forward: bool = True) -> Any:
+    """The rows of `x` moved on (or back) by `step`, the gap being filled."""
+    length, *rest = x.shape
     step = min(step, length)
-    rest = x.shape[1:]
     gap = broadcast_to(np.asarray(fill, x.dtype), (step, *rest))
     if forward:
         return call_one(Concat(0), gap, split(x, [length - step])[0])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from interp import OpDef
+from ops.cumulative import Cumprod, Cumsum
 from ops.elemwise import Elemwise
 from ops.products import ProductOfOthers
 from ops.reduction import MODES, AxisSize, Reduce
@@ -46,3 +47,15 @@ def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield Elemwise("SAFE_SQRT"), (np.array([0.5, 4.0]),)
     yield Elemwise("SAFE_SQRT"), (np.array([1, 4]),)
     yield Elemwise("RECIPROCAL_OR_ZERO"), (np.array([0.5, -4.0]),)
+    for axis in (0, 1, 2):
+        for exclusive in (False, True):
+            for reverse in (False, True):
+                yield Cumsum(axis, exclusive, reverse), (x,)
+        yield Cumprod(axis), (x,)
+    yield Cumprod(1), (zeros,)
+    yield Cumprod(0), (np.array([0.5, 0.0, 2.0, 0.0, 3.0, -1.0, 0.25]),)
+    for cumulative in (Cumsum, Cumprod):
+        yield cumulative(0), (np.ones((0, 2)),)
+        yield cumulative(0), (np.array([2.0]),)
+        yield cumulative(0), (np.array([2, 3], "int8"),)
+        yield cumulative(0), (np.array([True, True]),)
