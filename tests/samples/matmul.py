@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from interp import OpDef
+from ops.einsum import Einsum
 from ops.matmul import MatrixMul, TensorDot
 
 
@@ -49,3 +50,12 @@ def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield TensorDot((), ()), (x(2, 3), x(2))
     yield TensorDot((1, 0), (0, 1)), (x(2, 3), x(3, 2))
     yield TensorDot((0,), (0,)), (np.arange(3), x(3, 2))
+    yield Einsum(("ij", "jk"), "ik"), (x(2, 3), x(3, 4))
+    yield Einsum(("ij",), "i"), (x(2, 3),)
+    yield Einsum(("ij",), "ji"), (x(2, 3),)
+    yield Einsum(("ij", "ij"), ""), (x(2, 3), x(2, 3))
+    yield Einsum(("ij", "ij"), "ij"), (x(2, 3), x(2, 3))
+    yield Einsum(("ij", "ik"), "j"), (x(2, 3), x(2, 4))
+    yield Einsum(("ij", "jk", "kl"), "li"), (x(2, 3), x(3, 4), x(4, 2))
+    yield Einsum(("", "i"), "i"), (x(), x(3))
+    yield Einsum(("ij", "j"), "i"), (np.arange(6).reshape(2, 3), x(3))
