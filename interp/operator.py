@@ -76,7 +76,8 @@ class OpDef(Operator):
     `checks_first` says whether the evaluator runs the inference rule before the kernel (the default, which
     gives typed errors and checks what the kernel returns) or only to explain a kernel that failed.
     `keeps_weak` says whether Python scalars reach the kernel as they are (weakly typed); otherwise the
-    evaluator turns them into arrays of the default dtype first.
+    evaluator turns them into arrays of the default dtype first. `shape_from_data` says that the shapes of the
+    outputs depend on data, so that inference can only refuse (with TraceError).
     """
 
     __slots__ = ()
@@ -84,6 +85,7 @@ class OpDef(Operator):
     computes: ClassVar[bool] = True
     checks_first: ClassVar[bool] = True
     keeps_weak: ClassVar[bool] = False
+    shape_from_data: ClassVar[bool] = False
 
 
 class Memo:

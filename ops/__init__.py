@@ -18,4 +18,5 @@ from .padding import *
 from .products import ProductOfOthers
 from .rearranging import *
 from .reduction import *
+from .searching import *
 from .statistics import *

@@ -60,7 +60,7 @@ def _evaluate(op: OpDef, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def _check_inference(op: OpDef, inputs: Sequence[Any]) -> None:
     before = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
     outputs = _evaluate(op, inputs)
-    if type(op) in rules.infer:
+    if type(op) in rules.infer and not op.shape_from_data:
         specs = infer(op, [spec_of(x) for x in inputs])
         got = tuple(spec_of(y) for y in outputs)
         if got != tuple(specs):
