@@ -4,4 +4,5 @@
 """
 
 from .convolution import *
+from .pixels import *
 from .pooling import *
