@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from interp import DTypeError, ShapeError, Tensor
 from interp.tensor import as_operand, from_value
 
-__all__ = ["Values", "as_handle", "inverse", "normal_axes", "normal_axis"]
+__all__ = ["Values", "as_handle", "inverse", "normal_axes", "normal_axis", "reused"]
+
+O = TypeVar("O")
 
 Values = Sequence[Any]
 """What a rule is given: the inputs, outputs, cotangents or tangents of an operator."""
@@ -22,6 +25,15 @@ def as_handle(x: Any) -> Tensor:
     """
     x = as_operand(x)
     return x if isinstance(x, Tensor) else from_value(x)
+
+
+def reused(cls: type[O]) -> Callable[..., O]:
+    """A maker of operators of this class that gives the same one again for the same parameters.
+
+    What is derived from an operator hangs on it, so one that is used again need not be looked up. Parameters must be
+    normal: 1, 1.0 and True count as the same.
+    """
+    return functools.lru_cache(maxsize=1024)(cls)
 
 
 def normal_axis(axis: Any, ndim: int, function: str, argument: str = "axis") -> int:

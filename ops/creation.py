@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -13,7 +13,7 @@ from interp.tensor import as_operand, call_one, from_value
 from interp.value import dtype_of
 
 from .arithmetic import add, multiply, subtract
-from .axes import Values, as_handle
+from .axes import Values, as_handle, reused
 from .broadcasting import broadcast_to, shape_operand, shape_value
 from .casting import astype
 from .manipulation import reshape
@@ -51,8 +51,12 @@ def _dtype(value: Any) -> DType:
 class Fill(OpDef):
     """An array of the shape that is the input, every element of which is `value`. MegEngine's name."""
 
+    checks_first: ClassVar[bool] = False
     value: complex
     dtype: DType = attrs.field(converter=_dtype)
+
+
+make_fill = reused(Fill)
 
 
 @attrs.frozen
@@ -163,7 +167,8 @@ def _device(device: Any, function: str) -> None:
 
 def _filled(shape: Any, value: Any, dtype: Any, device: Any, function: str) -> Tensor:
     _device(device, function)
-    return call_one(Fill(value, default_dtype() if dtype is None else dtype), shape_operand(shape))
+    make = make_fill if type(value) is int else Fill  # 0.0 and -0.0 are equal, but not the same
+    return call_one(make(value, default_dtype() if dtype is None else dtype), shape_operand(shape))
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Union
+from typing import Any, ClassVar, Union
 
 import attrs
 import numpy as np
 
 from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, rules
 from interp.dtypes import promote
+from interp.evaluate import as_array
 from interp.tensor import call, call_one, syntax
 from interp.value import is_weak
 
-from .axes import Values, as_handle, normal_axis
+from .axes import Values, as_handle, normal_axis, reused
 from .broadcasting import broadcast_to, like, shape_operand, shape_value
 from .casting import astype
 from .manipulation import RemoveAxis, expand_dims, flatten, moveaxis
@@ -26,6 +27,7 @@ __all__ = ["Concat", "Split", "concat", "split", "stack", "unstack"]
 class Concat(OpDef):
     """The inputs one after another along `axis`."""
 
+    checks_first: ClassVar[bool] = False
     axis: int
 
 
@@ -37,8 +39,13 @@ class Split(OpDef):
     the parts are further inputs.
     """
 
+    checks_first: ClassVar[bool] = False
     axis: int
     parts: Union[int, tuple[int, ...], None] = None
+
+
+make_concat = reused(Concat)
+make_split = reused(Split)
 
 
 @rules.infer.register(Concat)
@@ -63,13 +70,14 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 @rules.kernel.register(Concat)
 def _kernel_concat(op: Concat, *xs: Any) -> Any:
+    xs = tuple(map(as_array, xs))
     dtype, _ = promote([(x.dtype, False) for x in xs])
     return np.concatenate(xs, axis=op.axis, dtype=dtype, casting="unsafe")
 
 
 @rules.vjp.register(Concat)
 def _vjp_concat(op: Concat, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    pieces = call(Split(op.axis), cotangents[0], *map(shape_value, inputs))
+    pieces = call(make_split(op.axis), cotangents[0], *map(shape_value, inputs))
     return [like(piece, x) if x.dtype.kind in "fc" else None for piece, x in zip(pieces, inputs, strict=True)]
 
 
@@ -92,7 +100,7 @@ def _batch_concat(op: Concat, size: int, inputs: Values, axes: Values) -> Any:
             xs.append(broadcast_to(handle, (size, *handle.shape)))
         else:
             xs.append(moveaxis(x, axis, 0))
-    return [call_one(Concat(op.axis + 1), *xs)], [0]
+    return [call_one(make_concat(op.axis + 1), *xs)], [0]
 
 
 def _lengths(op: Split, x: Spec, shapes: Sequence[Any]) -> list[int]:
@@ -135,18 +143,18 @@ def _kernel_split(op: Split, x: Any, *shapes: Any) -> Any:
 
 @rules.vjp.register(Split)
 def _vjp_split(op: Split, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    return [call_one(Concat(op.axis), *cotangents), *[None] * (len(inputs) - 1)]
+    return [call_one(make_concat(op.axis), *cotangents), *[None] * (len(inputs) - 1)]
 
 
 @rules.jvp.register(Split)
 def _jvp_split(op: Split, inputs: Values, outputs: Values, tangents: Values) -> Any:
-    return list(call(Split(op.axis), tangents[0], *map(shape_value, outputs)))
+    return list(call(make_split(op.axis), tangents[0], *map(shape_value, outputs)))
 
 
 @rules.batch.register(Split)
 def _batch_split(op: Split, size: int, inputs: Values, axes: Values) -> Any:
     shapes = [(size, *shape_operand(shape)) for shape in inputs[1:]]
-    parts = call(Split(op.axis + 1, op.parts), moveaxis(inputs[0], axes[0], 0), *shapes)
+    parts = call(make_split(op.axis + 1, op.parts), moveaxis(inputs[0], axes[0], 0), *shapes)
     return list(parts), [0] * len(parts)
 
 
@@ -171,8 +179,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
     """
     handles = _handles(arrays, "concat")
     if axis is None:
-        return call_one(Concat(0), *map(flatten, handles))
-    return call_one(Concat(normal_axis(axis, handles[0].ndim, "concat")), *handles)
+        return call_one(make_concat(0), *map(flatten, handles))
+    return call_one(make_concat(normal_axis(axis, handles[0].ndim, "concat")), *handles)
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
@@ -191,7 +199,7 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     same = [x if x.dtype == dtype else astype(x, dtype) for x in handles]
     if any(x.ndim != handles[0].ndim for x in handles):
         raise ShapeError(f"stack: shapes must be equal; they are {', '.join(str(x.shape) for x in handles)}")
-    return call_one(Concat(place), *[expand_dims(x, axis=place) for x in same])
+    return call_one(make_concat(place), *[expand_dims(x, axis=place) for x in same])
 
 
 def split(x: Any, /, parts: Any, axis: int = 0) -> tuple[Tensor, ...]:
@@ -206,7 +214,7 @@ def split(x: Any, /, parts: Any, axis: int = 0) -> tuple[Tensor, ...]:
     handle = as_handle(x)
     place = normal_axis(axis, handle.ndim, "split")
     static = int(parts) if isinstance(parts, (int, np.integer)) else tuple(int(point) for point in parts)
-    return call(Split(place, static), handle)
+    return call(make_split(place, static), handle)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -223,7 +231,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     length = handle.shape[place]
     if not length:
         return ()
-    return tuple(call_one(RemoveAxis((place,)), part) for part in call(Split(place, length), handle))
+    return tuple(call_one(RemoveAxis((place,)), part) for part in call(make_split(place, length), handle))
 
 
 def _from_sequence(data: Any) -> Tensor:

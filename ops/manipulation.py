@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 
 from interp import OpDef, ShapeError, Spec, Tensor, rules
+from interp.evaluate import as_array
 from interp.tensor import call_one, syntax
+from interp.value import spec_of
 
-from .axes import Values, as_handle, inverse, normal_axes, normal_axis
+from .axes import Values, as_handle, inverse, normal_axes, normal_axis, reused
 from .broadcasting import broadcast_to, shape_operand, shape_value
 
 __all__ = [
@@ -37,11 +39,14 @@ __all__ = [
 class Reshape(OpDef):
     """The elements of the first input, in order, in the shape that is the second. One length may be -1."""
 
+    checks_first: ClassVar[bool] = False
+
 
 @attrs.frozen
 class Dimshuffle(OpDef):
     """The input with its axes permuted: axis `i` of the output is axis `pattern[i]` of the input."""
 
+    checks_first: ClassVar[bool] = False
     pattern: tuple[int, ...]
 
 
@@ -49,6 +54,7 @@ class Dimshuffle(OpDef):
 class AddAxis(OpDef):
     """The input with axes of length 1 added; `axis` says, in ascending order, where in the output."""
 
+    checks_first: ClassVar[bool] = False
     axis: tuple[int, ...]
 
 
@@ -56,7 +62,14 @@ class AddAxis(OpDef):
 class RemoveAxis(OpDef):
     """The input without the axes `axis` (in ascending order), whose lengths must be 1."""
 
+    checks_first: ClassVar[bool] = False
     axis: tuple[int, ...]
+
+
+RESHAPE = Reshape()
+make_dimshuffle = reused(Dimshuffle)
+make_add_axis = reused(AddAxis)
+make_remove_axis = reused(RemoveAxis)
 
 
 # Reshape.
@@ -78,7 +91,9 @@ def _infer_reshape(op: Reshape, x: Spec, shape: Any) -> Spec:
 
 @rules.kernel.register(Reshape)
 def _kernel_reshape(op: Reshape, x: Any, shape: Any) -> Any:
-    return x.reshape(shape)
+    if shape and min(shape) < -1:  # numpy would take any negative length for -1
+        _infer_reshape(op, spec_of(x), shape)
+    return as_array(x).reshape(shape)
 
 
 @rules.vjp.register(Reshape)
@@ -110,12 +125,12 @@ def _infer_dimshuffle(op: Dimshuffle, x: Spec) -> Spec:
 
 @rules.kernel.register(Dimshuffle)
 def _kernel_dimshuffle(op: Dimshuffle, x: Any) -> Any:
-    return x.transpose(op.pattern)
+    return as_array(x).transpose(op.pattern)
 
 
 @rules.vjp.register(Dimshuffle)
 def _vjp_dimshuffle(op: Dimshuffle, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    return [call_one(Dimshuffle(inverse(op.pattern)), cotangents[0])]
+    return [call_one(make_dimshuffle(inverse(op.pattern)), cotangents[0])]
 
 
 @rules.infer.register(AddAxis)
@@ -127,14 +142,15 @@ def _infer_add_axis(op: AddAxis, x: Spec) -> Spec:
     return Spec(tuple(1 if axis in op.axis else next(lengths) for axis in range(ndim)), x.dtype)
 
 
-@rules.kernel.register(AddAxis)
-def _kernel_add_axis(op: AddAxis, x: Any) -> Any:
-    return np.expand_dims(x, op.axis)
+@rules.kernel.register(AddAxis, per_operator=True)
+def _kernel_add_axis(op: AddAxis) -> Callable[[Any], Any]:
+    added = tuple(np.newaxis if axis in op.axis else slice(None) for axis in range(max(op.axis, default=-1) + 1))
+    return lambda x: as_array(x)[added]
 
 
 @rules.vjp.register(AddAxis)
 def _vjp_add_axis(op: AddAxis, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    return [call_one(RemoveAxis(op.axis), cotangents[0])]
+    return [call_one(make_remove_axis(op.axis), cotangents[0])]
 
 
 @rules.infer.register(RemoveAxis)
@@ -146,12 +162,12 @@ def _infer_remove_axis(op: RemoveAxis, x: Spec) -> Spec:
 
 @rules.kernel.register(RemoveAxis)
 def _kernel_remove_axis(op: RemoveAxis, x: Any) -> Any:
-    return np.squeeze(x, op.axis)
+    return as_array(x).squeeze(op.axis)
 
 
 @rules.vjp.register(RemoveAxis)
 def _vjp_remove_axis(op: RemoveAxis, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    return [call_one(AddAxis(op.axis), cotangents[0])]
+    return [call_one(make_add_axis(op.axis), cotangents[0])]
 
 
 @rules.jvp.register(Dimshuffle, AddAxis, RemoveAxis)
@@ -162,7 +178,7 @@ def _jvp_same(op: OpDef, inputs: Values, outputs: Values, tangents: Values) -> A
 @rules.batch.register(Dimshuffle)
 def _batch_dimshuffle(op: Dimshuffle, size: int, inputs: Values, axes: Values) -> Any:
     pattern = (0, *(axis + 1 for axis in op.pattern))
-    return [call_one(Dimshuffle(pattern), moveaxis(inputs[0], axes[0], 0))], [0]
+    return [call_one(make_dimshuffle(pattern), moveaxis(inputs[0], axes[0], 0))], [0]
 
 
 @rules.batch.register(AddAxis, RemoveAxis)
@@ -184,7 +200,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     tensor([[1., 2.],
             [3., 4.]])
     """
-    return call_one(Reshape(), x, shape_operand(shape))
+    return call_one(RESHAPE, x, shape_operand(shape))
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
@@ -198,7 +214,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """
     handle = as_handle(x)
     pattern = normal_axes(tuple(axes), handle.ndim, "permute_dims", "axes")
-    return call_one(Dimshuffle(pattern), handle)
+    return call_one(make_dimshuffle(pattern), handle)
 
 
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
@@ -227,7 +243,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     first = normal_axis(axis1, handle.ndim, "swapaxes", "axis1")
     second = normal_axis(axis2, handle.ndim, "swapaxes", "axis2")
     pattern[first], pattern[second] = second, first
-    return call_one(Dimshuffle(tuple(pattern)), handle)
+    return call_one(make_dimshuffle(tuple(pattern)), handle)
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
@@ -249,7 +265,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
     pattern = [axis for axis in range(handle.ndim) if axis not in sources]
     for place, axis in sorted(zip(places, sources)):
         pattern.insert(place, axis)
-    return call_one(Dimshuffle(tuple(pattern)), handle)
+    return call_one(make_dimshuffle(tuple(pattern)), handle)
 
 
 def expand_dims(x: Any, /, *, axis: Any = 0) -> Tensor:
@@ -264,7 +280,7 @@ def expand_dims(x: Any, /, *, axis: Any = 0) -> Tensor:
     handle = as_handle(x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     axes = normal_axes(axis, handle.ndim + count, "expand_dims")
-    return call_one(AddAxis(tuple(sorted(axes))), handle) if axes else handle
+    return call_one(make_add_axis(tuple(sorted(axes))), handle) if axes else handle
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Tensor:
@@ -281,7 +297,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Tensor:
         axes = tuple(i for i, length in enumerate(handle.shape) if length == 1)
     else:
         axes = normal_axes(axis, handle.ndim, "squeeze")
-    return call_one(RemoveAxis(tuple(sorted(axes))), handle) if axes else handle
+    return call_one(make_remove_axis(tuple(sorted(axes))), handle) if axes else handle
 
 
 def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:

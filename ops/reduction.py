@@ -14,7 +14,7 @@ from interp.evaluate import as_array
 from interp.tensor import call_one
 
 from .arithmetic import divide, multiply
-from .axes import Values, as_handle, normal_axes
+from .axes import Values, as_handle, normal_axes, reused
 from .broadcasting import broadcast_to, shape_value
 from .casting import astype
 from .manipulation import AddAxis, moveaxis
@@ -39,6 +39,9 @@ class Reduce(OpDef):
     mode: str
     axis: tuple[int, ...]
     keepdims: bool = False
+
+
+make_reduce = reused(Reduce)
 
 
 @attrs.frozen
@@ -223,7 +226,7 @@ def _batch(op: Reduce, size: int, inputs: Values, axes: Values) -> Any:
 def _reduce(mode: str, x: Any, axis: Any, keepdims: bool, name: str) -> Tensor:
     handle = as_handle(x)
     axes = tuple(sorted(normal_axes(axis, handle.ndim, name)))
-    return call_one(Reduce(mode, axes, bool(keepdims)), handle)
+    return call_one(make_reduce(mode, axes, bool(keepdims)), handle)
 
 
 def _in_dtype(mode: str, x: Any, axis: Any, dtype: Any, keepdims: bool, name: str) -> Tensor:

@@ -13,7 +13,7 @@ from interp.tensor import call, call_one
 from .axes import Values, as_handle, normal_axis
 from .broadcasting import shape_value
 from .casting import astype
-from .manipulation import flatten, moveaxis, reshape
+from .manipulation import expand_dims, flatten, moveaxis, reshape
 
 __all__ = [
     "ArgReduce",
@@ -233,6 +233,30 @@ def _infer_search(op: SearchSorted, sorted_values: Spec, x: Spec) -> Spec:
 @rules.kernel.register(SearchSorted)
 def _kernel_search(op: SearchSorted, sorted_values: Any, x: Any) -> Any:
     return np.searchsorted(sorted_values, x, op.side)  # type: ignore[call-overload]
+
+
+@rules.batch.register(Nonzero)
+def _batch_nonzero(op: Nonzero, size: int, inputs: Values, axes: Values) -> Any:
+    raise TraceError(
+        f"nonzero: each of {size} examples has its own number of elements that are not zero, so vmap has no array "
+        "for the results; ops.where chooses by value without changing shapes"
+    )
+
+
+@rules.batch.register(SearchSorted)
+def _batch_search(op: SearchSorted, size: int, inputs: Values, axes: Values) -> Any:
+    """One vector for all examples is searched at once; vectors of their own are compared with, element by element."""
+    from .comparison import less, less_equal
+    from .reduction import sum
+
+    if axes[0] is None:
+        return [call_one(op, *inputs)], [axes[1]]
+    rows = moveaxis(inputs[0], axes[0], 0)
+    x = inputs[1] if axes[1] is None else moveaxis(inputs[1], axes[1], 0)
+    ndim = x.ndim - (axes[1] is not None)
+    places = expand_dims(rows, axis=tuple(range(1, ndim + 1))) if ndim else rows
+    before = (less if op.side == "left" else less_equal)(places, expand_dims(x, axis=-1))
+    return [sum(before, axis=-1)], [0]
 
 
 @rules.vjp.register(ArgReduce, Argsort, Nonzero, SearchSorted)
