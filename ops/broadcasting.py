@@ -143,7 +143,7 @@ def batch_to_front(x: Any, axis: int | None, ndim: int) -> Any:
     if axis:
         x = moveaxis(x, axis, 0)
     missing = ndim - (x.ndim - 1)
-    return expand_dims(x, tuple(range(1, 1 + missing))) if missing > 0 else x
+    return expand_dims(x, axis=tuple(range(1, 1 + missing))) if missing > 0 else x
 
 
 @rules.batch.register(BroadcastTo)

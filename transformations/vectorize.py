@@ -150,7 +150,7 @@ class VmapTransformation(Transformation):
         assert isinstance(template, BatchedValue)
         if self.mine(gradient):
             return (moveaxis(from_value(gradient.value), gradient.axis, template.axis)._value,)
-        wide = expand_dims(from_value(gradient), template.axis)
+        wide = expand_dims(from_value(gradient), axis=template.axis)
         shape = shape_of(gradient)
         full = (*shape[: template.axis], self.size, *shape[template.axis :])
         return (broadcast_to(wide, full)._value,)
@@ -262,7 +262,7 @@ def _placed(f: Any, size: int, value: Any, axis: int | None, place: int | None) 
     if axis is None:
         if place is None:
             return x
-        wide = broadcast_to(expand_dims(x, 0), (size, *shape_of(value)))
+        wide = broadcast_to(expand_dims(x, axis=0), (size, *shape_of(value)))
         return moveaxis(wide, 0, place)
     if place is None:
         raise ShapeError(f"vmap({name_of(f)}): out_axes is None for a result that varies between the examples: {x!r}")
