@@ -10,6 +10,7 @@ from .casting import astype
 from .creation import *
 from .cumulative import *
 from .elemwise import Elemwise
+from .indexing import *
 from .joining import *
 from .einsum import *
 from .manipulation import *
