@@ -4,20 +4,28 @@ The names are those of the Python Array API standard where it has one.
 """
 
 from . import nn
+from .activation import relu, sigmoid
 from .arithmetic import *
+from .bitwise import *
 from .broadcasting import broadcast_to, sum_to
 from .casting import astype
+from .comparison import *
+from .complex import *
 from .creation import *
 from .cumulative import *
+from .einsum import *
 from .elemwise import Elemwise
+from .gathering import *
+from .exponential import *
 from .indexing import *
 from .joining import *
-from .einsum import *
 from .manipulation import *
 from .matmul import *
 from .padding import *
 from .products import ProductOfOthers
 from .rearranging import *
 from .reduction import *
+from .rounding import *
 from .searching import *
 from .statistics import *
+from .trigonometric import *

@@ -67,7 +67,8 @@ def sum_to(x: Any, /, shape: Any) -> Tensor:
 
 def like(change: Any, x: Any) -> Any:
     """A change with the shape and dtype of `x`: summed where `x` was stretched, cast where it was promoted."""
-    from .casting import astype, real
+    from .casting import astype
+    from .complex import real
 
     if change.dtype.kind == "c" and x.dtype.kind != "c":
         change = real(change)

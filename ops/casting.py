@@ -15,7 +15,7 @@ from interp.value import dtype_of
 
 from .broadcasting import like
 
-__all__ = ["TypeCvt", "astype", "real"]
+__all__ = ["TypeCvt", "astype"]
 
 
 def _dtype(value: Any) -> DType:
@@ -67,12 +67,6 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
     tensor([ 1, -1], dtype=int32)
     """
     return call_one(TypeCvt(dtype), x)
-
-
-def real(x: Any, /) -> Tensor:
-    """The real part."""
-    x = as_operand(x)
-    return astype(x, real_counterpart(dtype_of(x)))
 
 
 syntax.call["astype"] = astype

@@ -33,7 +33,9 @@ class Row:
     `result` says how the dtype follows: "same" (the operands' common dtype), "float" (the same, integers
     becoming the default dtype first), "bool" (compares), "real" (as float, the real counterpart of complex).
     `kinds` lists the numpy dtype kinds taken. `singular` marks partials that can be infinite or NaN: they are
-    multiplied so that a zero cotangent gives a zero gradient. `holds` maps dtype kinds to a kernel of their own.
+    multiplied so that a zero cotangent gives a zero gradient. So many leading inputs as `conditions` says are booleans,
+    which take no part in promotion. `vjp(*inputs, output, cotangent)` and `jvp(*inputs, output, *tangents)` replace
+    what would follow from the partials.
     """
 
     mode: str
@@ -43,7 +45,7 @@ class Row:
     result: str = "same"
     kinds: str = "biufc"
     singular: bool = False
-    conjugate: bool = False
+    conditions: int = 0
     vjp: Callable[..., Any] | None = None
     jvp: Callable[..., Any] | None = None
 
@@ -75,13 +77,14 @@ def row(
     result: str = "same",
     kinds: str = "biufc",
     singular: bool = False,
+    conditions: int = 0,
     vjp: Callable[..., Any] | None = None,
     jvp: Callable[..., Any] | None = None,
 ) -> Elemwise:
     """Add a mode to the table and return its operator. Raises OperatorError when the mode exists."""
     if mode in ROWS:
         raise OperatorError(f"Elemwise mode {mode} exists already")
-    ROWS[mode] = Row(mode, kernel, len(partials), tuple(partials), result, kinds, singular, False, vjp, jvp)
+    ROWS[mode] = Row(mode, kernel, len(partials), tuple(partials), result, kinds, singular, conditions, vjp, jvp)
     op = Elemwise(mode)
     setattr(Elemwise, mode, op)
     return op
@@ -113,11 +116,16 @@ def broadcast(shapes: Sequence[tuple[int, ...]], op: Any) -> tuple[int, ...]:
 
 def result_dtype(row: Row, operands: Sequence[tuple[DType, bool]], op: Any) -> tuple[DType, DType, bool]:
     """The dtype to compute in, the dtype of the result, and whether that is weak. Raises DTypeError."""
+    for dtype, _ in operands[: row.conditions]:
+        if dtype != _BOOL:
+            raise DTypeError(f"{op!r} takes a boolean condition, not {dtype}")
+    operands = operands[row.conditions :]
     for dtype, _ in operands:
         if dtype.kind not in row.kinds:
             taken = ", ".join(_KINDS[kind] for kind in row.kinds)
             raise DTypeError(f"{op!r} takes {taken}; it was given {', '.join(str(d) for d, _ in operands)}")
     dtype, weak = promote(list(operands))
+    weak = weak and not row.conditions
     if row.result == "bool":
         return dtype, _BOOL, False
     if row.result != "same" and dtype.kind in "biu":
@@ -146,6 +154,8 @@ def kernel_elemwise(op: Elemwise) -> Callable[..., Any]:
     floats = "fc" if entry.result != "bool" else "biufc"
     direct = floats if entry.result in ("float", "real", "bool") else entry.kinds
     direct = "".join(kind for kind in direct if kind in entry.kinds)
+    if entry.conditions:
+        return lambda *arrays: _general(op, entry, arrays)
     if entry.arity == 1:
         return _unary(op, entry, direct)
     if entry.arity == 2:
@@ -172,8 +182,10 @@ def _binary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
             dtype = x.dtype
             if dtype is y.dtype and (dtype is _FLOAT32 or dtype.kind in direct):
                 return function(x, y)
-        except AttributeError:
-            if type(x) is ndarray and type(y) is float and x.dtype.kind == "f" and "f" in direct:
+        except AttributeError:  # a Python number beside an array that decides the dtype
+            if type(x) is ndarray and (type(y) is float or type(y) is int) and x.dtype.kind == "f":
+                return function(x, y)
+            if type(y) is ndarray and (type(x) is float or type(x) is int) and y.dtype.kind == "f":
                 return function(x, y)
         return _general(op, entry, (x, y))
 
@@ -191,9 +203,9 @@ def _general(op: Elemwise, entry: Row, arrays: tuple[Any, ...]) -> Any:
     if weak:  # Python scalars alone: computed in double precision, as Python would
         wide = np.dtype({"f": "float64", "c": "complex128", "b": "bool"}.get(common.kind, "int64"))
         return entry.kernel(*[np.asarray(x, wide) for x in arrays]).item()
-    if common == _BOOL and entry.result == "bool":
-        common = max((d for d, _ in operands), key=lambda d: d.itemsize)
-    result = entry.kernel(*[np.asarray(x).astype(common, copy=False) for x in arrays])
+    n = entry.conditions
+    cast = [np.asarray(x).astype(common, copy=False) for x in arrays[n:]]
+    result = entry.kernel(*arrays[:n], *cast)
     return result if result.dtype == dtype else result.astype(dtype)
 
 
@@ -243,3 +255,12 @@ def jvp_elemwise(op: Elemwise, inputs: Sequence[Any], outputs: Sequence[Any], ta
         term = _scaled(entry, tangent, partial, inputs, outputs[0])
         total = term if total is None else add(total, term)
     return [total]
+
+
+@rules.batch.register(Elemwise)
+def batch_elemwise(op: Elemwise, size: int, inputs: Sequence[Any], axes: Sequence[Any]) -> Any:
+    from .broadcasting import batch_to_front
+
+    ndim = max(x.ndim - (axis is not None) for x, axis in zip(inputs, axes, strict=True))
+    aligned = [batch_to_front(x, axis, ndim) for x, axis in zip(inputs, axes, strict=True)]
+    return list(apply(op, *aligned)), [0]

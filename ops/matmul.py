@@ -15,7 +15,8 @@ from interp.tensor import as_operand, call_one, syntax
 from .arithmetic import add, multiply
 from .axes import Values, as_handle, inverse, normal_axes, normal_axis
 from .broadcasting import batch_to_front, like
-from .casting import astype, real
+from .casting import astype
+from .complex import real
 from .manipulation import AddAxis, Dimshuffle, RemoveAxis, expand_dims, flatten, moveaxis
 
 __all__ = ["MatrixMul", "TensorDot", "dot", "matmul", "outer", "tensordot", "vecdot"]
