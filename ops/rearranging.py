@@ -263,7 +263,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
         raise OperatorError("repeat: repeats must not be negative")
     shape = handle.shape
     if counts.ndim:
-        from .indexing import take
+        from .gathering import take
 
         if counts.shape not in ((1,), (shape[place],)):
             raise ShapeError(f"repeat: repeats of shape {counts.shape} do not go with axis {place} of {shape}")

@@ -143,13 +143,19 @@ def _kernel_argsort(op: Argsort, x: Any) -> Any:
 
 @rules.vjp.register(Sort)
 def _vjp_sort(op: Sort, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    """An element's gradient is at its rank, which is the inverse of the sorting permutation."""
-    from .indexing import take_along_axis
-
     if inputs[0].dtype.kind != "f":
         return [None]
     order = call_one(Argsort(op.axis, op.descending), inputs[0])
-    return [take_along_axis(cotangents[0], call_one(Argsort(op.axis), order), axis=op.axis)]
+    return [_put_back(cotangents[0], order, op.axis, inputs[0])]
+
+
+def _put_back(change: Any, places: Any, axis: int, x: Any) -> Tensor:
+    """The change of what was taken from `x` along `axis`, at the places (all different) where it was taken."""
+    from .index import Mark
+    from .indexing import ScatterAdd
+
+    index = tuple(Mark.DISTINCT if i == axis else Mark.ALONG for i in range(x.ndim))
+    return call_one(ScatterAdd((index,)), shape_value(x), change, places)
 
 
 @rules.jvp.register(Sort)
@@ -181,11 +187,9 @@ def _kernel_topk(op: TopK, x: Any) -> Any:
 
 @rules.vjp.register(TopK)
 def _vjp_topk(op: TopK, inputs: Values, outputs: Values, cotangents: Values) -> Any:
-    from .indexing import scatter_along_axis
-
     if inputs[0].dtype.kind != "f":
         return [None]
-    return [scatter_along_axis(cotangents[0], outputs[1], op.axis, shape_value(inputs[0]))]
+    return [_put_back(cotangents[0], outputs[1], op.axis, inputs[0])]
 
 
 @rules.jvp.register(TopK)
@@ -355,7 +359,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     tensor([1, 3], dtype=int64)
     """
     if sorter is not None:
-        from .indexing import take
+        from .gathering import take
 
         x1 = take(x1, sorter, axis=0)
     return call_one(SearchSorted(side), x1, x2)
@@ -396,7 +400,7 @@ def unique_all(x: Any, /) -> UniqueAll:
     from .comparison import not_equal
     from .creation import full
     from .cumulative import cumulative_sum
-    from .indexing import take
+    from .gathering import take
     from .joining import concat, split
 
     handle = as_handle(x)

@@ -193,7 +193,7 @@ def norm(x: Any, /, ord: float = 2, axis: Any = None, *, keepdims: bool = False)
 
 
 def _magnitude(x: Tensor) -> Tensor:
-    from .arithmetic import abs
+    from .comparison import abs
 
     return abs(x if x.dtype.kind == "c" else _floating(x, "norm"))
 
@@ -216,7 +216,7 @@ def _norm(magnitude: Tensor, ord: float, axes: tuple[int, ...], keepdims: bool) 
 def _root(total: Tensor, ord: float) -> Tensor:
     """total ** (1 / ord), with a gradient of 0 where that is 0."""
     from .arithmetic import pow
-    from .searching import where
+    from .comparison import where
 
     zero = total == 0
     return where(zero, 0.0, pow(where(zero, 1.0, total), 1.0 / ord))
