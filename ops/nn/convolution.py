@@ -19,7 +19,7 @@ from interp.dtypes import promote
 from interp.tensor import call_one
 
 from ..arithmetic import add
-from ..axes import Values, as_handle
+from ..axes import Values, as_handle, reused
 from ..broadcasting import broadcast_to, like, shape_operand, shape_value
 from ..casting import astype
 from ..manipulation import moveaxis, reshape
@@ -67,6 +67,9 @@ class ConvolutionBackwardFilter(OpDef):
     padding: Pads
     dilation: tuple[int, ...]
     groups: int = 1
+
+
+make_convolution = reused(Convolution)
 
 
 def _as(kind: Any, op: Any) -> Any:
@@ -378,7 +381,7 @@ def convolution(
     strides = per_axis(stride, n, "convolution: stride")
     spread = per_axis(dilation, n, "convolution: dilation")
     pads = _padding(padding, n, weight, strides, spread)
-    return _with_bias(call_one(Convolution(strides, pads, spread, groups), x, weight), bias)
+    return _with_bias(call_one(make_convolution(strides, pads, spread, int(groups)), x, weight), bias)
 
 
 def _joined_groups(weight: Tensor, n: int) -> Tensor:
@@ -408,10 +411,10 @@ def _with_bias(y: Tensor, bias: Any) -> Tensor:
 
 
 def _over(n: int, name: str, x: Any) -> Tensor:
-    x = as_handle(x)
-    if x.ndim != n + 2:
-        raise ShapeError(f"{name}: data must be (batch, channels, {n} axes), but has {x.ndim} axes")
-    return x
+    data = as_handle(x)
+    if data.ndim != n + 2:
+        raise ShapeError(f"{name}: data must be (batch, channels, {n} axes), but has {data.ndim} axes")
+    return data
 
 
 def conv1d(
@@ -458,7 +461,7 @@ def _transposed(
         )
     ]
     shape = (x.shape[0], weight.shape[1] * groups, *lengths)
-    return _with_bias(call_one(ConvolutionBackwardData(steps, pads, spread, groups), weight, x, shape), bias)
+    return _with_bias(call_one(ConvolutionBackwardData(steps, pads, spread, int(groups)), weight, x, shape), bias)
 
 
 def conv_transpose1d(

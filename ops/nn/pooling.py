@@ -18,7 +18,7 @@ from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, r
 from interp.dtypes import default_dtype, is_floating
 from interp.tensor import call_one
 
-from ..axes import Values, as_handle
+from ..axes import Values, as_handle, reused
 from ..broadcasting import broadcast_to, shape_operand, shape_value
 from ..manipulation import moveaxis
 from .windows import Pads, crop, offsets, pad, pads_per_axis, per_axis, window_counts
@@ -83,6 +83,9 @@ class MaxPoolingSelect(OpDef):
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     padding: Pads
+
+
+make_pooling = reused(Pooling)
 
 
 # Inference.
@@ -341,7 +344,7 @@ def pooling(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, m
         how = PoolingMode(mode)
     except ValueError:
         raise OperatorError(f"pooling: mode is one of {[m.value for m in PoolingMode]}, not {mode!r}") from None
-    return call_one(Pooling(how, windows, steps, pads_per_axis(padding, n, "pooling: padding")), x)
+    return call_one(make_pooling(how, windows, steps, pads_per_axis(padding, n, "pooling: padding")), x)
 
 
 def max_pool1d(x: Any, kernel: Any, stride: Any = None, padding: Any = 0) -> Tensor:
