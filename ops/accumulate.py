@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .index import Index, Mark, Slice, arrays_of, layout
+from .index import Index, Mark, Slice, layout
 
 __all__ = ["add_at"]
+
+
+_SMALL = 512
+"""Up to so many elements numpy's own `add.at` is not slower than looking for something better."""
+
+_SPARSE = "fdFD"
+"""The dtypes that scipy multiplies sparse matrices in."""
 
 
 def add_at(out: Any, index: Index, filled: tuple[Any, ...], value: Any) -> None:
@@ -17,9 +24,11 @@ def add_at(out: Any, index: Index, filled: tuple[Any, ...], value: Any) -> None:
 
     Raises IndexError for a place outside.
     """
-    if not arrays_of(index) or all(entry is not Mark.ARRAY for entry in index) or not value.size:
+    if Mark.ARRAY not in index:
         out[filled] += value
-    elif Mark.TRUE in index or Mark.FALSE in index:
+        return
+    odd = value.dtype.char not in _SPARSE or Mark.TRUE in index or Mark.FALSE in index
+    if odd or value.size <= _SMALL or out.ndim == value.ndim == 1:
         np.add.at(out, filled, value)
     else:
         _add_rows(out, index, filled, value)
@@ -29,19 +38,26 @@ def _add_rows(out: Any, index: Index, filled: tuple[Any, ...], value: Any) -> No
     """Bring the indexed axes to the front, number their cells, and add to each row what is meant for it."""
     arrays = [np.asarray(part) for entry, part in zip(index, filled, strict=True) if isinstance(entry, (int, Mark))]
     together, before, depth = layout(index, [array.ndim for array in arrays])
-    if together and depth:
+    if together:
         value = np.moveaxis(value, range(before, before + depth), range(depth))
     sub, axes = _sliced(out, index, filled)
     rows = np.moveaxis(sub, axes, range(len(axes)))
-    cells = _numbered(arrays, rows.shape[: len(axes)])
-    parts = value.reshape(cells.size, *rows.shape[len(axes) :])
-    lengths = rows.shape[: len(axes)]
+    lengths, row = rows.shape[: len(axes)], rows.shape[len(axes) :]
+    cells = _numbered(arrays, lengths)
     total = int(np.prod(lengths))
+    if not row and out.flags.c_contiguous and total == out.size:
+        np.add.at(out.reshape(-1), cells, value.reshape(-1))  # one vector by one vector is what it is fast at
+        return
+    parts = value.reshape(cells.size, -1)
+    if not _distinct(cells, total):
+        cells, parts = _summed(cells, parts, total)
+    rows[np.unravel_index(cells, lengths)] += parts.reshape(cells.size, *row)
+
+
+def _distinct(cells: Any, total: int) -> bool:
     marked = np.zeros(total, np.bool_)
     marked[cells] = True
-    if np.count_nonzero(marked) != cells.size:
-        cells, parts = _summed(cells, parts, total)
-    rows[np.unravel_index(cells, lengths)] += parts
+    return np.count_nonzero(marked) == cells.size  # type: ignore[no-any-return]
 
 
 def _sliced(out: Any, index: Index, filled: tuple[Any, ...]) -> tuple[Any, list[int]]:
@@ -72,12 +88,13 @@ def _numbered(arrays: Sequence[Any], lengths: tuple[int, ...]) -> Any:
 
 
 def _summed(cells: Any, parts: Any, total: int) -> tuple[Any, Any]:
-    """Each cell once, with the sum of the parts that are meant for it."""
-    if parts.ndim == 1 and parts.dtype.kind == "f" and total <= 16 * cells.size:
-        sums = np.bincount(cells, parts, total)
-        found = np.flatnonzero(np.bincount(cells, minlength=total))
-        return found, sums[found].astype(parts.dtype)
-    order = np.argsort(cells, kind="stable")
-    ordered = cells[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    return ordered[starts], np.add.reduceat(parts[order], starts, axis=0, dtype=parts.dtype)
+    """Each cell once, with the sum of the parts that are meant for it: the product with a matrix of zeros and ones."""
+    from scipy.sparse import csc_array
+
+    if total > 4 * cells.size:
+        found, cells = np.unique(cells, return_inverse=True)
+    else:
+        found = np.arange(total)
+    count = cells.size
+    pick = csc_array((np.ones(count, parts.dtype), cells, np.arange(count + 1)), shape=(found.size, count))
+    return found, pick @ parts

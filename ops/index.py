@@ -31,7 +31,19 @@ from interp.value import Wrapper, short
 
 from .axes import as_handle
 
-__all__ = ["Entry", "Index", "Mark", "Slice", "arrays_of", "explain", "layout", "parse", "resolver", "result_ndim", "result_shape"]
+__all__ = [
+    "Entry",
+    "Index",
+    "Mark",
+    "Slice",
+    "arrays_of",
+    "explain",
+    "layout",
+    "parse",
+    "resolver",
+    "result_ndim",
+    "result_shape",
+]
 
 Shape = tuple[int, ...]
 
@@ -155,7 +167,7 @@ def _check_rank(index: Index, ndim: int) -> None:
 def _check_place(place: int, axis: int, shape: Shape) -> None:
     if not -shape[axis] <= place < shape[axis]:
         raise IndexOutOfRangeError(
-            f"index {place} is out of range for axis {axis} of an array of shape {tuple(shape)}: its size is {shape[axis]}"
+            f"index {place} is out of range for axis {axis} of size {shape[axis]} (the array's shape is {tuple(shape)})"
         )
 
 
@@ -179,7 +191,7 @@ def explain(index: Index, shape: Shape, arrays: Sequence[Any]) -> None:
 
 def resolver(index: Index) -> Callable[[Shape, Sequence[Any]], tuple[Any, ...]]:
     """A function from the shape of `x` and the index arrays to the index that numpy takes."""
-    fixed = [_FIXED[entry] if entry in _FIXED else entry.slice if isinstance(entry, Slice) else entry for entry in index]
+    fixed = [entry.slice if isinstance(entry, Slice) else _FIXED.get(entry, entry) for entry in index]
     if not any(isinstance(entry, Mark) for entry in fixed):
         whole = tuple(fixed)
         return lambda shape, arrays: whole
@@ -199,7 +211,7 @@ def resolver(index: Index) -> Callable[[Shape, Sequence[Any]], tuple[Any, ...]]:
     return resolve
 
 
-_FIXED = {Mark.TRUE: True, Mark.FALSE: False}
+_FIXED: dict[Any, Any] = {Mark.TRUE: True, Mark.FALSE: False}
 
 
 def _along(index: Index) -> list[tuple[int, int, int]]:
@@ -307,7 +319,7 @@ def _index_array(part: Any) -> Any:
         except ValueError:
             raise ShapeError(f"an index list must be regular, not {short(part)}") from None
         return array.astype(np.intp) if isinstance(part, (list, tuple)) and not array.size else array
-    raise DTypeError(f"an index is made of integers, slices, '...', None and integer or boolean arrays, not {short(part)}")
+    raise DTypeError(f"an index holds integers, slices, '...', None, integer and boolean arrays; not {short(part)}")
 
 
 def _holds_tensor(part: Any) -> bool:

@@ -359,7 +359,7 @@ def _batch_get(op: GetItem, size: int, inputs: Values, axes: Values) -> Any:
 def _whole(x: Any, axis: int | None, size: int) -> Tensor:
     """An operand with the examples in front, stretched where it was the same for all."""
     x = as_handle(x)
-    return batch_to_front(x, axis, 0) if axis is not None else broadcast_to(x, (size, *x.shape))  # type: ignore[no-any-return]
+    return broadcast_to(x, (size, *x.shape)) if axis is None else as_handle(batch_to_front(x, axis, 0))
 
 
 @rules.batch.register(GetWritten)
