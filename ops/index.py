@@ -263,7 +263,7 @@ def parse(x: Tensor, key: Any) -> tuple[Index, tuple[Any, ...]]:
     for position, shape in masks:
         moved = dots is not None and position > dots
         before = entries[: position + len(entries) - given] if moved else entries[:position]
-        _check_mask(x, shape, sum(map(_takes_axis, before)))
+        check_mask(x, shape, sum(map(_takes_axis, before)))
     if entries and entries[-1] is Ellipsis:
         entries.pop()
     while entries and entries[-1] == WHOLE and Ellipsis not in entries:
@@ -337,7 +337,7 @@ def _parse_mask(mask: Any, entries: list[Entry], arrays: list[Any], masks: list[
     arrays.extend(np.nonzero(mask) if isinstance(mask, np.ndarray) else nonzero(mask))
 
 
-def _check_mask(x: Tensor, mask: Shape, axis: int) -> None:
+def check_mask(x: Tensor, mask: Shape, axis: int) -> None:
     if tuple(x.shape[axis : axis + len(mask)]) != mask:
         raise IndexOutOfRangeError(
             f"a mask of shape {mask} does not fit an array of shape {tuple(x.shape)} from axis {axis} on"

@@ -337,7 +337,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     )
     a, b = moveaxis(a, place, -1), moveaxis(b, place, -1)
     if a.dtype.kind == "c":
-        from .arithmetic import conj
+        from .complex import conj
 
         a = conj(a)
     row, column = expand_dims(a, axis=-2), expand_dims(b, axis=-1)

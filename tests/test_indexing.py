@@ -348,3 +348,18 @@ def test_empty_arrays_and_numbers_can_be_indexed() -> None:
     x = tensor(1.0)
     x[()] = 3.0
     assert x.item() == 3.0
+
+
+def test_a_number_can_be_written_by_a_mask_that_varies_between_examples() -> None:
+    x = RNG.normal(size=(3, 4, 2))
+    got = vmap(lambda a: ops.index_set(a, a[:, 0] > 0.0, 7.0))(tensor(x))
+    wanted = x.copy()
+    wanted[x[:, :, 0] > 0] = 7.0
+    np.testing.assert_array_equal(got.numpy(), wanted)
+    handle = tensor(x)
+    handle[handle > 0.0] = 0
+    np.testing.assert_array_equal(handle.numpy(), np.minimum(x, 0))
+    with pytest.raises(DTypeError, match="cannot be stored"):
+        ops.index_set(tensor(np.arange(3)), tensor([True, False, True]), 0.5)
+    with pytest.raises(IndexError, match="does not fit"):
+        ops.index_set(tensor(x), tensor([True, False]), 0.5)
