@@ -9,7 +9,10 @@ import numpy as np
 
 from interp import OpDef, apply
 from ops.nn.convolution import Convolution, ConvolutionBackwardData, ConvolutionBackwardFilter
+from ops.nn.normalization import Standardize, UpdateStatistic
 from ops.nn.pooling import AveragePoolingBackward, MaxPoolingBackward, MaxPoolingSelect, Pooling, PoolingMode
+from ops.nn.resampling import SlidingWindow, SlidingWindowTranspose
+from ops.nn.softmax import LogSoftmax, Softmax
 
 _CONVOLUTIONS = [
     # batch, channels, axes, kernel; stride, padding, dilation, groups
@@ -66,6 +69,30 @@ def _poolings() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield Pooling("average", (2,), (2,), ((0, 0),)), (np.array([3, 1, 2, 2]),)
 
 
+def _sliding() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
+    for shape, (kernel, stride, padding) in _WINDOWS:
+        for dilation in (1, 2):
+            if dilation == 2 and 0 in shape:
+                continue
+            op = SlidingWindow(kernel, stride, padding, tuple(dilation if k == 2 else 1 for k in kernel))
+            x = _normal(6, *shape)
+            yield op, (x,)
+            (windows,) = apply(op, x)
+            yield SlidingWindowTranspose(op.kernel, op.stride, op.padding, op.dilation), (windows, shape)
+
+
+def _normalisations() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
+    for shape, axis in [((3, 4), 1), ((3, 4), 0), ((2, 3, 2), 1), ((1,), 0), ((0, 3), 1)]:
+        for kind in (Softmax, LogSoftmax):
+            yield kind(axis), (_normal(7, *shape),)
+    yield Softmax(0), (np.array([1, 2, 3]),)
+    for shape, axes in [((3, 4), (1,)), ((2, 3, 4), (0, 2)), ((4,), (0,)), ((0, 3), (1,))]:
+        yield Standardize(axes, 0.1), (_normal(8, *shape),)
+    yield UpdateStatistic(0.75), (_normal(9, 3), _normal(10, 1, 3, 1))
+
+
 def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield from _convolutions()
     yield from _poolings()
+    yield from _sliding()
+    yield from _normalisations()
