@@ -16,7 +16,7 @@ import ops
 from interp import Tensor, tensor
 from transformations import GradManager
 
-EPOCHS, BATCH, RATE = 12, 64, 2e-3
+EPOCHS, BATCH, RATE = 15, 64, 3e-3
 
 
 def load() -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:

@@ -89,7 +89,21 @@ def _by_divisor(x: Any, y: Any, out: Any) -> Any:
     return negative(floor_divide(x, y))
 
 
-MOD = row("MOD", np.remainder, [1, _by_divisor], kinds="iuf")
+REMAINDER = row("REMAINDER", np.remainder, [1, _by_divisor], kinds="iuf")
+
+
+def _by_truncated_divisor(x: Any, y: Any, out: Any) -> Any:
+    from .rounding import trunc
+
+    return negative(trunc(divide(x, y)))
+
+
+def _mod(x: Any, y: Any) -> Any:
+    """MegEngine's: floats take the sign of the dividend, integers that of the divisor."""
+    return np.fmod(x, y) if x.dtype.kind == "f" else np.remainder(x, y)
+
+
+MOD = row("MOD", _mod, [1, _by_truncated_divisor], kinds="iuf")
 
 
 def _rounding_multiply_high(x: Any, y: Any) -> Any:
@@ -167,7 +181,7 @@ def remainder(x1: Any, x2: Any, /) -> Tensor:
     >>> remainder(-3.0, 2.0)
     tensor(1.)
     """
-    return call_one(MOD, x1, x2)
+    return call_one(REMAINDER, x1, x2)
 
 
 def negative(x: Any, /) -> Tensor:
@@ -243,6 +257,6 @@ def safe_divide(x1: Any, x2: Any, /) -> Tensor:
     return call_one(SAFE_DIV, x1, x2)
 
 
-for _sign, _op in {"+": ADD, "-": SUB, "*": MUL, "/": TRUE_DIV, "//": FLOOR_DIV, "%": MOD}.items():
+for _sign, _op in {"+": ADD, "-": SUB, "*": MUL, "/": TRUE_DIV, "//": FLOOR_DIV, "%": REMAINDER}.items():
     install_sign(_sign, _op)
 syntax.call.update({"__neg__": negative, "__pos__": positive, "pow": pow})

@@ -12,7 +12,7 @@ from interp import OpDef, ShapeError, Spec, Tensor, rules
 from interp.tensor import call_one
 from interp.value import Wrapper, shape_of, spec_of
 
-__all__ = ["BroadcastTo", "SumTo", "broadcast_to", "like", "shape_operand", "shape_value", "sum_to"]
+__all__ = ["BroadcastTo", "SumTo", "broadcast_to", "like", "shape_operand", "shape_value", "spread", "sum_to"]
 
 
 @attrs.frozen
@@ -75,6 +75,15 @@ def like(change: Any, x: Any) -> Any:
     if change.dtype != x.dtype:
         change = astype(change, x.dtype)
     return change if _same_shape(change, x) else sum_to(change, shape_value(x))
+
+
+def spread(change: Any, out: Any) -> Any:
+    """A change with the shape and dtype of `out`: stretched where an input was, cast where it was promoted."""
+    from .casting import astype
+
+    if change.dtype != out.dtype:
+        change = astype(change, out.dtype)
+    return change if _same_shape(change, out) else broadcast_to(change, shape_value(out))
 
 
 @rules.infer.register(BroadcastTo)

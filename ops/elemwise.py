@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Union
 import attrs
 import numpy as np
 
-from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, rules
+from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, apply, rules
 from interp.dtypes import DType, default_dtype, dtype_of_scalar, is_floating, promote, real_counterpart
 
 __all__ = ["ROWS", "Elemwise", "Row", "row"]
@@ -176,6 +176,7 @@ def _unary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
 
 def _binary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
     function = entry.kernel
+    weakly = isinstance(function, np.ufunc) and "f" in direct  # numpy's own functions take Python numbers weakly
 
     def evaluate(x: Any, y: Any) -> Any:
         try:
@@ -183,9 +184,9 @@ def _binary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
             if dtype is y.dtype and (dtype is _FLOAT32 or dtype.kind in direct):
                 return function(x, y)
         except AttributeError:  # a Python number beside an array that decides the dtype
-            if type(x) is ndarray and (type(y) is float or type(y) is int) and x.dtype.kind == "f":
+            if weakly and type(x) is ndarray and (type(y) is float or type(y) is int) and x.dtype.kind == "f":
                 return function(x, y)
-            if type(y) is ndarray and (type(x) is float or type(x) is int) and y.dtype.kind == "f":
+            if weakly and type(y) is ndarray and (type(x) is float or type(x) is int) and y.dtype.kind == "f":
                 return function(x, y)
         return _general(op, entry, (x, y))
 
@@ -244,6 +245,7 @@ def vjp_elemwise(op: Elemwise, inputs: Sequence[Any], outputs: Sequence[Any], co
 @rules.jvp.register(Elemwise)
 def jvp_elemwise(op: Elemwise, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
     from .arithmetic import add
+    from .broadcasting import spread
 
     entry = op.row
     if entry.jvp is not None:
@@ -254,7 +256,7 @@ def jvp_elemwise(op: Elemwise, inputs: Sequence[Any], outputs: Sequence[Any], ta
             continue
         term = _scaled(entry, tangent, partial, inputs, outputs[0])
         total = term if total is None else add(total, term)
-    return [total]
+    return [None if total is None else spread(total, outputs[0])]
 
 
 @rules.batch.register(Elemwise)

@@ -173,13 +173,12 @@ class _Lift:
     def forward(self, leaves: Flat) -> tuple[list[Any], Any]:
         outputs, residuals = _under(self.layer, lambda: self.op.forward(self.values(self.layer, leaves)))
         flat = self.flat(outputs)
-        packed = pytree.map_leaves(lambda leaf: _Packed(leaf, self.layer), residuals)
-        return flat, (packed, list(map(described, flat)))
+        return flat, (_packed(residuals, self.layer), list(map(described, flat)))
 
     def backward(self, kept: Any, cotangents: Flat) -> list[Any]:
         packed, shapes = kept
         layer = self.layer.renewed()
-        residuals = pytree.map_leaves(lambda leaf: leaf.unpacked(layer), packed)
+        residuals = _unpacked(packed, layer)
         rest = iter(zip(cotangents, shapes, strict=True))
         seen: list[Any] = []
         for template, count in self.outputs:
@@ -236,15 +235,33 @@ def _push(op: CustomCall, primals: Flat, tangents: Flat) -> tuple[Flat, Flat]:
 register_jvp_rule(CustomCall, _push)
 
 
-class _Packed:
-    """A leaf of the residuals, taken out of the layer that it was computed under."""
+class _Recipe:
+    """How residuals are put together again from values: their structure, and the layer's wrappers among them."""
 
-    def __init__(self, leaf: Any, layer: Transformation) -> None:
-        self.handle = isinstance(leaf, Tensor)
+    def __init__(self, structure: Any, leaves: list[tuple[bool, Wrapper | None, int]]) -> None:
+        self.structure = structure
+        self.leaves = leaves
+
+
+def _packed(residuals: Any, layer: Transformation) -> tuple[list[Any], _Recipe]:
+    """Residuals as values below `layer`, which may go through further layers in turn, and the recipe."""
+    leaves, structure = pytree.flatten(residuals)
+    values: list[Any] = []
+    recipe: list[tuple[bool, Wrapper | None, int]] = []
+    for leaf in leaves:
         value = leaf._value if isinstance(leaf, Tensor) else leaf
-        self.template = value if _wrapped(value, layer) else None
-        self.leaves = value.flatten() if _wrapped(value, layer) else (value,)
+        mine = _wrapped(value, layer)
+        parts = value.flatten() if mine else (value,)
+        recipe.append((isinstance(leaf, Tensor), value if mine else None, len(parts)))
+        values += parts
+    return values, _Recipe(structure, recipe)
 
-    def unpacked(self, layer: Transformation) -> Any:
-        value = _unflattened(layer, self.template, self.leaves)
-        return from_value(value) if self.handle else value
+
+def _unpacked(packed: tuple[list[Any], _Recipe], layer: Transformation) -> Any:
+    values, recipe = packed
+    rest = iter(values)
+    leaves = []
+    for handle, template, count in recipe.leaves:
+        value = _unflattened(layer, template, [next(rest) for _ in range(count)])
+        leaves.append(from_value(value) if handle else value)
+    return pytree.unflatten(recipe.structure, leaves)

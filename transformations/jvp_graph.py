@@ -140,7 +140,8 @@ def is_linear(program: Subgraph) -> bool:
         graph = make_jvp_graph(expr.op, specs, [i in places for i in range(len(specs))])  # type: ignore[arg-type]
         if not all(graph.output_has_tangent):
             return False
-        read = {var for inner in graph.graph.exprs for var in inner.inputs} | set(graph.graph.outputs)
+        read = {var for inner in graph.graph.exprs if inner.op is not SHAPE for var in inner.inputs}
+        read.update(graph.graph.outputs)
         given = graph.graph.inputs
         n, m = len(specs), len(expr.outputs)
         if read.intersection([*(given[i] for i in places), *given[n : n + m]]):
