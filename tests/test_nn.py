@@ -20,7 +20,7 @@ from ops.nn.pooling import Pooling
 from ops.nn.softmax import LogSoftmax, Softmax
 from tests.golden_data import mask_of
 from tests.samples.nn import samples
-from transformations import Grad, grad, vmap
+from transformations import Grad, grad, jvp, vmap
 from transformations.backward_graph import make_backward_graph
 
 random = np.random.default_rng(0)
@@ -354,3 +354,43 @@ def test_losses_are_what_their_formulas_say() -> None:
     np.testing.assert_allclose(nn.kl_div(np.log(q), p, "none"), scipy.special.rel_entr(p, q), atol=1e-12)
     with pytest.raises(ShapeError):
         nn.mse_loss(pred, label[0])
+
+
+def network(p: Any, x: Any) -> Any:
+    """Logits of a small convolutional network for images of shape (channels, height, width) or a batch of them."""
+    x = x if x.ndim == 4 else ops.expand_dims(x, axis=0)
+    x = nn.gelu(nn.conv2d(x, p["filter"], p["bias"], padding=1))
+    x = nn.max_pool2d(nn.group_norm(x, 2), 2)
+    return nn.linear(ops.reshape(x, (x.shape[0], -1)), p["weight"])
+
+
+def loss(p: Any, x: Any, label: Any) -> Any:
+    return nn.cross_entropy(network(p, x), ops.reshape(label, (-1,)))
+
+
+def test_gradients_of_each_example_of_a_network_at_once_are_those_one_by_one() -> None:
+    p = {"filter": tensor(normal(4, 2, 3, 3)), "bias": tensor(normal(4)), "weight": tensor(normal(3, 16))}
+    x, label = tensor(normal(5, 2, 4, 4)), tensor(np.array([0, 2, 1, 1, 0]))
+    at_once = vmap(grad(loss), in_axes=(None, 0, 0))(p, x, label)
+    whole = grad(loss)(p, x, label)
+    for name in p:
+        for i in range(5):
+            np.testing.assert_allclose(at_once[name][i], grad(loss)(p, x[i], label[i])[name], atol=1e-10)
+        np.testing.assert_allclose(at_once[name].numpy().mean(0), whole[name], atol=1e-10)
+
+
+def test_a_hessian_of_a_network_times_a_vector_is_the_change_of_its_gradient() -> None:
+    p = {"filter": tensor(normal(4, 2, 3, 3)), "bias": tensor(normal(4)), "weight": tensor(normal(3, 16))}
+    v = {name: tensor(normal(*w.shape)) for name, w in p.items()}
+    x, label = tensor(normal(5, 2, 4, 4)), tensor(np.array([0, 2, 1, 1, 0]))
+
+    def gradient(p: Any) -> Any:
+        return grad(loss)(p, x, label)
+
+    forward = jvp(gradient, (p,), (v,))[1]
+    reverse = grad(lambda p: sum(ops.sum(g * v[name]) for name, g in gradient(p).items()))(p)
+    near = [gradient({name: w + h * v[name] for name, w in p.items()}) for h in (1e-5, -1e-5)]
+    for name in p:
+        wanted = (near[0][name].numpy() - near[1][name].numpy()) / 2e-5
+        np.testing.assert_allclose(forward[name], wanted, atol=1e-6)
+        np.testing.assert_allclose(reverse[name], wanted, atol=1e-6)
