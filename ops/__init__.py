@@ -3,7 +3,7 @@
 The names are those of the Python Array API standard where it has one.
 """
 
-from . import nn
+from . import linalg, nn
 from .activation import relu, sigmoid
 from .arithmetic import *
 from .bitwise import *
