@@ -4,7 +4,7 @@ Nothing here knows an operator or a transformation by name. `apply(op, *inputs)`
 the stack; each layer answers, or passes on to the one below; the evaluator at the bottom asks the kernel table.
 """
 
-from . import rules
+from . import dispatch, rules
 from .basic import (
     CreateTensor,
     DupTensor,
@@ -31,6 +31,7 @@ from .errors import (
     TraceError,
 )
 from .evaluate import EvalTransformation, infer
+from .observe import debug_mode, explain, explain_stack, log_dispatch, name_of, observe_from_environment, rename, scope
 from .operator import OpDef, Operator, OperatorKind
 from .record import record
 from .subgraph import Expr, Subgraph
@@ -74,6 +75,14 @@ __all__ = [
     "default_dtype",
     "default_dtype_scope",
     "infer",
+    "is_compiled",
+    "scope",
+    "rename",
+    "name_of",
+    "log_dispatch",
+    "explain_stack",
+    "explain",
+    "debug_mode",
     "record",
     "rules",
     "set_default_dtype",
@@ -81,4 +90,11 @@ __all__ = [
     "tensor",
 ]
 
+
+def is_compiled() -> bool:
+    """Whether the dispatch core runs as native code (False: as plain Python)."""
+    return not dispatch.__file__.endswith(".py")
+
+
 install_bottom(EvalTransformation())
+observe_from_environment()

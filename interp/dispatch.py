@@ -175,7 +175,7 @@ class Transformation:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        close(self, exc[0] is None)
+        close(self, exc[0] is None or exc[0] is GeneratorExit)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -438,14 +438,49 @@ def _rebuild(level: Level, change: Callable[[Level], Level | None], observer: An
     """The chain with `change` made to it: what a level answers becomes the chain from there on down."""
     above: list[Level] = []
     changed = change(level)
-    while changed is None:
+    while changed is None and level.below is not None:
         above.append(level)
-        assert level.below is not None
         level = level.below
         changed = change(level)
+    if changed is None:  # nothing to change but the observer, down to the bottom
+        changed = Level(level.layer, None, observer) if observer is not None or level.layer is not _bottom.layer else _bottom
     for upper in reversed(above):
         changed = Level(upper.layer, changed, observer)
     return changed
+
+
+class _Both:
+    """Two observers as one."""
+
+    def __init__(self, outer: Any, inner: Any) -> None:
+        self.outer = outer
+        self.inner = inner
+
+    def enter(self, layer: Transformation, depth: int, op: Operator, inputs: Sequence[Any]) -> Any:
+        return self.outer.enter(layer, depth, op, inputs), self.inner.enter(layer, depth, op, inputs)
+
+    def leave(self, step: Any, outcome: Any) -> None:
+        self.outer.leave(step[0], outcome)
+        self.inner.leave(step[1], outcome)
+
+
+@contextmanager
+def observed(observer: Any) -> Iterator[None]:
+    """Within the block, every step of this thread or task is told to `observer` (its `enter` and `leave`).
+
+    Layers registered within the block are seen, and stay on the stack after it as they were left.
+    """
+    top = current_level()
+    before = top.observer
+    replace_chain(_rebuild(top, _never, observer if before is None else _Both(before, observer)))
+    try:
+        yield
+    finally:
+        replace_chain(_rebuild(current_level(), _never, before))
+
+
+def _never(level: Level) -> Level | None:
+    return None
 
 
 @contextmanager

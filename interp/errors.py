@@ -71,12 +71,15 @@ _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ROOMS = tuple(os.path.join(_HOME, room) + os.sep for room in ("interp", "ops", "transformations"))
 
 
+_GENERATED = ("<lamina", "<attrs", "<frozen", "<__array_function__")
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame that is not inside Lamina's own packages, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_ROOMS) and not name.startswith("<"):
+        if not name.startswith(_ROOMS) and not name.startswith(_GENERATED):
             return frame
         frame = frame.f_back
     return None

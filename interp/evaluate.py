@@ -83,11 +83,11 @@ class EvalTransformation(Transformation):
             kernel = _resolve(op)
         try:
             result = kernel(*inputs)
-        except InterpError:
-            raise
         except Exception as error:
             if any(isinstance(value, Wrapper) for value in inputs):  # numpy refuses wrappers; so do the checks
                 return self.apply_transformation(op, [self.take(value, op) for value in inputs])
+            if isinstance(error, InterpError):
+                raise
             explain_failure(op, inputs, error)
             raise
         return result if type(result) is _TUPLE else (result,)

@@ -55,8 +55,8 @@ class Subgraph:
     >>> program = interp.record(lambda x: ops.exp(x) * x, interp.Spec((3,), "float32"))
     >>> print(program)
     program(%0: float32[3]) {
-      %1: float32[3] = Elemwise(mode=EXP) %0
-      %2: float32[3] = Elemwise(mode=MUL) %1 %0
+      %1: float32[3] = Elemwise(mode='EXP') %0
+      %2: float32[3] = Elemwise(mode='MUL') %1 %0
       return %2
     }
     """
@@ -165,7 +165,7 @@ class Subgraph:
             if dead:
                 text.append(f" {' = '.join(dead)} = None")
         text.append(f" return [{', '.join(f'v{var}' for var in self.outputs)}]")
-        exec(compile("\n".join(text), f"<{self!r}>", "exec"), names)
+        exec(compile("\n".join(text), f"<lamina {self!r}>", "exec"), names)
         return names["run"]  # type: ignore[no-any-return]
 
     def run(self, values: Sequence[Any]) -> list[Any]:

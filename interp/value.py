@@ -9,7 +9,7 @@ import numpy as np
 from .dtypes import DType, dtype_of_scalar
 from .errors import DTypeError, LeakedValueError, Line, user_line
 
-__all__ = ["Scope", "Spec", "Value", "Wrapper", "settle", "spec_of"]
+__all__ = ["Scope", "Spec", "Value", "Wrapper", "layers_of", "settle", "spec_of"]
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -46,7 +46,9 @@ class Wrapper:
     reader sees; `settled` is what the value becomes when its scope is over.
     """
 
-    __slots__ = ("scope",)
+    __slots__ = ("made_at", "scope")
+
+    made_at: Line  # the user's line that made the value; set in debug mode only
 
     __array_ufunc__ = None  # numpy must refuse a wrapper, never take it for an object
 
@@ -76,11 +78,19 @@ class Wrapper:
         raise LeakedValueError(
             f"a {type(self).__name__} ({self.dtype}{list(self.shape)}) outlived the transformation that made it: "
             f"{scope.layer_name}{' ' + repr(scope.name) if scope.name else ''}, opened at {scope.opened_at}. "
+            f"{self.made_where()}"
             "Return it from the function instead of storing it outside."
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(f"{self!r} is not an array; take its data through the stack")
+
+    def made_where(self) -> str:
+        """For errors: which line made the value, where debug mode has noted it."""
+        try:
+            return f"It was made at {self.made_at}. "
+        except AttributeError:
+            return ""
 
     @property
     def shape(self) -> Shape:
@@ -198,6 +208,17 @@ def settle(value: Any) -> Any:
     while isinstance(value, Wrapper) and not value.scope.live:
         value = value.settled()
     return value
+
+
+def layers_of(value: Any) -> str:
+    """For errors: the layers that a value is wrapped by, outermost first."""
+    names: list[str] = []
+    while isinstance(value, Wrapper):
+        scope = value.scope
+        names.append(f"{scope.layer_name}{' ' + repr(scope.name) if scope.name else ''}")
+        leaves = value.flatten()
+        value = leaves[0] if leaves else None
+    return " over ".join(names)
 
 
 def short(value: Any) -> str:

@@ -37,7 +37,9 @@ class _KeyOperator(Operator):
 
 @attrs.frozen(eq=False)
 class AttachGrad(_KeyOperator):
-    """Inputs: a value, and a callback or None. The value, attached to the key."""
+    """Inputs: a value, and a callback or None. The value, attached to the key; `label` names it in errors."""
+
+    label: str = ""
 
 
 @attrs.frozen(eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply, rules
 from interp.dispatch import deliver
 from interp.operator import Operator, OperatorKind
-from interp.value import Scope, Wrapper, short
+from interp.value import Scope, Wrapper, layers_of, short
 
 from .backward_graph import BackwardGraphWithClosure, backward_graph_for
 from .grad_operators import (
@@ -218,9 +218,12 @@ class GradTransformation(Transformation):
 def _get_attr(layer: GradTransformation, op: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     reads = op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA)
     if reads and layer.functional and not layer._suppressed and layer.mine(inputs[0]):
+        value = inputs[0]
+        origin = value.fn.origin()
         raise GradError(
-            f"the data of {short(inputs[0])} was read under {layer.scope!r}; what is computed from it outside of "
-            "the stack has no gradient. Use stop_gradient(x) first if that is meant, or stay with ops"
+            f"the data of {short(value)}{', computed from ' + origin if origin else ''}, was read under "
+            f"{layer.scope!r} (layers: {layers_of(value)}); what is computed from it outside of the stack has no "
+            "gradient. Use stop_gradient(x) first if that is meant, or stay with ops"
         )
     return layer.pass_on(op, inputs)
 
@@ -232,7 +235,7 @@ def _create(layer: GradTransformation, op: Any, inputs: Sequence[Any]) -> Sequen
 def _attach(layer: GradTransformation, op: AttachGrad, inputs: Sequence[Any]) -> Sequence[Any]:
     value, callback = inputs
     if op.key is layer.scope:
-        return (op.key.attach(value, callback),)
+        return (op.key.attach(value, callback, op.label),)
     if layer.mine(value):
         return (value.unflatten(apply(op, value.value, callback)),)
     return apply(op, value, callback)

@@ -42,6 +42,7 @@ class _Argument:
     def __init__(self, f: Callable[..., Any], position: int, arg: Any) -> None:
         paths, leaves, self.tree = pytree.flatten_with_paths(arg)
         self.values: list[Any] = []
+        self.labels: list[str] = []
         self.fns: list[GradFn] = []
         for path, leaf in zip(paths, leaves, strict=True):
             where = f"argument {position}{path} of {name_of(f)}"
@@ -55,10 +56,13 @@ class _Argument:
                     "ops.astype(x, 'float32'), or leave it out of argnums"
                 )
             self.values.append(value)
+            self.labels.append(where)
 
     def attach(self, key: GradKey) -> Any:
         """The argument with every leaf attached to `key`."""
-        attached = [apply(AttachGrad(key), value, None)[0] for value in self.values]
+        attached = [
+            apply(AttachGrad(key, label), value, None)[0] for value, label in zip(self.values, self.labels, strict=True)
+        ]
         self.fns = [value.fn for value in attached]
         return pytree.unflatten(self.tree, list(map(from_value, attached)))
 

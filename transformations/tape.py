@@ -91,6 +91,23 @@ class GradFn:
         self.slots = slots  # None where every slot is the first
         self.callbacks: dict[int, list[Callback]] | None = None
 
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this stands for an attached value rather than for an operator."""
+        return self.op is None or isinstance(self.op, str)
+
+    def origin(self) -> str:
+        """For errors: what the attached value was called that this was computed from; "" without a name."""
+        todo: list[GradFn] = [self]
+        seen: set[int] = set()
+        while todo:
+            fn = todo.pop()
+            if isinstance(fn.op, str):
+                return fn.op
+            seen.add(id(fn))
+            todo += [parent for parent in fn.parents if parent is not None and id(parent) not in seen]
+        return ""
+
     def places(self) -> list[tuple[GradFn | None, int]]:
         """Where the gradients of the inputs go: an entry and a slot of it each."""
         return list(zip(self.parents, self.slots or [0] * len(self.parents), strict=True))
@@ -116,7 +133,7 @@ class GradFn:
         self.callbacks = None
 
     def __repr__(self) -> str:
-        what = "leaf" if self.op is None else repr(self.op)
+        what = "leaf" if self.op is None else str(self.op)
         return f"GradFn({what}, dests={[None if p is None else f'#{p.seq}.{s}' for p, s in self.places()]})"
 
 
@@ -157,7 +174,7 @@ class GradKey(Scope):
         """Whether the backward pass was asked for, or the scope closed: no more is recorded."""
         return not self.live
 
-    def attach(self, value: Any, callback: Callback | None = None) -> GradValue:
+    def attach(self, value: Any, callback: Callback | None = None, label: str = "") -> GradValue:
         """Make `value` one that gradients are asked of; `callback` is given its gradient, once, when complete.
 
         Raises GradError after the freeze, for values that are not floating, and for a leaf attached before.
@@ -165,7 +182,7 @@ class GradKey(Scope):
         if not self.live:
             raise GradError(f"{self!r} is finished; open a new scope to attach to")
         if isinstance(value, GradValue) and value.scope is self:
-            if value.fn.op is None and (callback is None or value.fn.callbacks):
+            if value.fn.is_leaf and (callback is None or value.fn.callbacks):
                 raise GradError(f"{value!r} is attached to {self!r} already")
             if callback is not None:
                 value.fn.add_callback(value.index, callback)
@@ -176,7 +193,7 @@ class GradKey(Scope):
                 f"only floating values have gradients; this one is {dtype}{list(shape_of(value))}. Cast it first: "
                 "ops.astype(x, 'float32')"
             )
-        leaf = GradFn(None, None, 1)
+        leaf = GradFn(label or None, None, 1)
         if callback is not None:
             leaf.add_callback(0, callback)
         return GradValue(self, value, leaf, 0)

@@ -28,7 +28,7 @@ from interp.dispatch import deliver
 from interp.dtypes import DType
 from interp.operator import Operator, OperatorKind
 from interp.tensor import from_value
-from interp.value import Scope, Wrapper, dtype_of, shape_of, short, spec_of
+from interp.value import Scope, Wrapper, dtype_of, layers_of, shape_of, short, spec_of
 
 from .gradient import name_of, value_of
 
@@ -38,18 +38,19 @@ __all__ = ["BatchedValue", "VmapTransformation", "vmap"]
 class BatchedValue(Wrapper):
     """A value that varies between the examples: `axis` of `value` counts them, and is not seen from above."""
 
-    __slots__ = ("axis", "value")
+    __slots__ = ("axis", "origin", "value")
 
-    def __init__(self, scope: Scope, value: Any, axis: int) -> None:
+    def __init__(self, scope: Scope, value: Any, axis: int, origin: str = "") -> None:
         self.scope = scope
         self.value = value
         self.axis = axis
+        self.origin = origin  # for errors: which argument it was computed from
 
     def flatten(self) -> tuple[Any, ...]:
         return (self.value,)
 
     def unflatten(self, leaves: tuple[Any, ...]) -> BatchedValue:
-        return BatchedValue(self.scope, leaves[0], self.axis)
+        return BatchedValue(self.scope, leaves[0], self.axis, self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,10 +87,10 @@ class VmapTransformation(Transformation):
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def batched(self, value: Any, axis: int) -> BatchedValue:
+    def batched(self, value: Any, axis: int, origin: str = "") -> BatchedValue:
         """A value of this layer, of which `axis` counts the examples."""
         assert self.scope is not None
-        return BatchedValue(self.scope, value, axis)
+        return BatchedValue(self.scope, value, axis, origin)
 
     def mine(self, value: Any) -> bool:
         """Whether `value` varies between the examples of this layer."""
@@ -104,7 +105,8 @@ class VmapTransformation(Transformation):
         if isinstance(op, GetAttr) and op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA, GetAttr.Attr.TRUTH):
             what = "a Python branch on" if op.attr is GetAttr.Attr.TRUTH else "the data of"
             raise TraceError(
-                f"{what} {inputs[0]!r} was asked for under {self.scope!r}: it differs between the {self.size} "
+                f"{what} {inputs[0]!r}{_from(inputs[0])} was asked for under {self.scope!r} (layers: "
+                f"{layers_of(inputs[0])}): it differs between the {self.size} "
                 "examples. Use ops.where to choose by value, or return it from the function to read it"
             )
         values = [value.value if m else value for value, m in zip(inputs, mine, strict=True)]
@@ -134,7 +136,9 @@ class VmapTransformation(Transformation):
                     f"the batch rule of {type(op).__name__} says that axis {axis} of {short(value)} counts the "
                     f"{self.size} examples"
                 )
-            results.append(value if axis is None else self.batched(value, axis % max(1, len(shape_of(value)))))
+            origin = next(value.origin for value, m in zip(inputs, mine, strict=True) if m)
+            place = None if axis is None else axis % max(1, len(shape_of(value)))
+            results.append(value if place is None else self.batched(value, place, origin))
         return results
 
     def gradient_for(self, gradient: Any, template: Wrapper | None) -> tuple[Any, ...]:
@@ -171,6 +175,10 @@ class VmapTransformation(Transformation):
         if not rows:
             raise RuleError(rules.batch.missing(op) + "\n(there are no examples to loop over)")
         return [self.batched(stack([from_value(row[k]) for row in rows])._value, 0) for k in range(len(rows[0]))]
+
+
+def _from(value: BatchedValue) -> str:
+    return f", computed from {value.origin}," if value.origin else ""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -240,8 +248,12 @@ def vmap(
         layer = VmapTransformation(size)
         with layer:
             wrapped = [
-                from_value(value if axis is None else layer.batched(value, axis % len(shape_of(value))))
-                for value, axis in zip(values, axes, strict=True)
+                from_value(
+                    value
+                    if axis is None
+                    else layer.batched(value, axis % len(shape_of(value)), f"argument {path} of {name_of(f)}")
+                )
+                for path, value, axis in zip(paths, values, axes, strict=True)
             ]
             result = f(*pytree.unflatten(structure, wrapped))
             outputs, out_structure = pytree.flatten(result)
