@@ -6,6 +6,7 @@ The names are those of the Python Array API standard where it has one.
 from . import linalg, nn
 from .activation import relu, sigmoid
 from .arithmetic import *
+from .array_protocols import *
 from .bitwise import *
 from .broadcasting import broadcast_to, sum_to
 from .casting import astype
@@ -13,6 +14,7 @@ from .comparison import *
 from .complex import *
 from .creation import *
 from .cumulative import *
+from .data_types import *
 from .einsum import *
 from .elemwise import Elemwise
 from .gathering import *
