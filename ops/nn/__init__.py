@@ -8,6 +8,7 @@ from .convolution import *
 from .layers import *
 from .losses import *
 from .normalization import *
+from .picking import *
 from .pixels import *
 from .pooling import *
 from .resampling import *

@@ -16,9 +16,8 @@ from ..arithmetic import add, multiply, negative, safe_multiply, square, subtrac
 from ..axes import as_handle, normal_axis
 from ..comparison import abs, greater, less_equal, maximum, where
 from ..exponential import log, log1p
-from ..indexing import take_along_axis
-from ..manipulation import expand_dims, squeeze
 from ..reduction import mean, sum
+from .picking import indexing_one_hot
 from .softmax import log_softmax
 
 __all__ = [
@@ -43,6 +42,11 @@ def _reduced(loss: Tensor, reduction: str, name: str) -> Tensor:
         raise OperatorError(f"{name}: reduction is one of {', '.join(_REDUCTIONS)}, not {reduction!r}") from None
 
 
+def _lost(gained: Tensor, reduction: str, name: str) -> Tensor:
+    """Minus what was gained, reduced: that comes first, for it leaves less to negate."""
+    return negative(_reduced(gained, reduction, name))
+
+
 def _pair(pred: Any, label: Any, name: str) -> tuple[Tensor, Tensor]:
     """Predictions and labels of one shape. Raises ShapeError."""
     pred, label = as_handle(pred), as_handle(label)
@@ -65,7 +69,7 @@ def _at_labels(x: Tensor, label: Tensor, axis: int, name: str) -> Tensor:
             f"{name}: predictions of shape {x.shape} with classes along axis {axis} take integer labels of shape "
             f"{wanted}, or probabilities of their own shape, not {label.shape}"
         )
-    return squeeze(take_along_axis(x, expand_dims(label, axis=axis), axis=axis), axis)
+    return indexing_one_hot(x, label, axis)
 
 
 def cross_entropy(
@@ -94,7 +98,7 @@ def cross_entropy(
         raise DTypeError(f"cross_entropy: labels are integers or probabilities, not {label.dtype}")
     sparse = label.dtype.kind != "f"
     if sparse and not with_logits and not label_smooth:
-        return _reduced(negative(log(_at_labels(pred, label, axis, "cross_entropy"))), reduction, "cross_entropy")
+        return _lost(log(_at_labels(pred, label, axis, "cross_entropy")), reduction, "cross_entropy")
     logs = log_softmax(pred, axis) if with_logits else log(pred)
     if sparse:
         gained = _at_labels(logs, label, axis, "cross_entropy")
@@ -104,7 +108,7 @@ def cross_entropy(
     if label_smooth:
         evenly = mean(logs, axis=axis)
         gained = add(multiply(gained, 1.0 - label_smooth), multiply(evenly, float(label_smooth)))
-    return _reduced(negative(gained), reduction, "cross_entropy")
+    return _lost(gained, reduction, "cross_entropy")
 
 
 def nll_loss(logp: Any, label: Any, axis: int | None = None, reduction: str = "mean") -> Tensor:
@@ -118,7 +122,7 @@ def nll_loss(logp: Any, label: Any, axis: int | None = None, reduction: str = "m
     """
     logp, label = as_handle(logp), as_handle(label)
     axis = _class_axis(logp, axis, "nll_loss")
-    return _reduced(negative(_at_labels(logp, label, axis, "nll_loss")), reduction, "nll_loss")
+    return _lost(_at_labels(logp, label, axis, "nll_loss"), reduction, "nll_loss")
 
 
 def binary_cross_entropy(pred: Any, label: Any, with_logits: bool = True, reduction: str = "mean") -> Tensor:
@@ -140,7 +144,7 @@ def binary_cross_entropy(pred: Any, label: Any, with_logits: bool = True, reduct
     else:
         yes, no = log(pred), log1p(negative(pred))
     gained = add(safe_multiply(label, yes), safe_multiply(rest, no))
-    return _reduced(negative(gained), reduction, "binary_cross_entropy")
+    return _lost(gained, reduction, "binary_cross_entropy")
 
 
 def square_loss(pred: Any, label: Any, reduction: str = "mean") -> Tensor:

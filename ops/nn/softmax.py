@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 
 from interp import DTypeError, OpDef, Spec, Tensor, rules
 from interp.dtypes import default_dtype, is_floating
+from interp.evaluate import as_array
 from interp.tensor import call_one
 
 from ..arithmetic import multiply, subtract
@@ -24,6 +25,7 @@ __all__ = ["LogSoftmax", "Softmax", "log_softmax", "logsoftmax", "softmax"]
 class Softmax(OpDef):
     """exp(x) / sum(exp(x)) along an axis, counted from the front."""
 
+    checks_first: ClassVar[bool] = False
     axis: int
 
 
@@ -31,6 +33,7 @@ class Softmax(OpDef):
 class LogSoftmax(OpDef):
     """The logarithm of `Softmax`: x - log(sum(exp(x)))."""
 
+    checks_first: ClassVar[bool] = False
     axis: int
 
 
@@ -48,9 +51,11 @@ def _infer(op: Any, x: Spec) -> Spec:
 
 def _shifted(op: Any, x: Any) -> Any:
     """`x` less its largest element along the axis."""
+    x = as_array(x)
     if not is_floating(x.dtype):
         x = x.astype(default_dtype())
-    if not x.size:
+    if x.dtype.kind == "c" or not x.size:
+        _infer(op, Spec(x.shape, x.dtype))  # raises what numpy would not
         return x
     return x - np.maximum.reduce(x, axis=op.axis, keepdims=True)
 

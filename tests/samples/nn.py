@@ -10,6 +10,7 @@ import numpy as np
 from interp import OpDef, apply
 from ops.nn.convolution import Convolution, ConvolutionBackwardData, ConvolutionBackwardFilter
 from ops.nn.normalization import Standardize, UpdateStatistic
+from ops.nn.picking import IndexingOneHot, IndexingOneHotTranspose
 from ops.nn.pooling import AveragePoolingBackward, MaxPoolingBackward, MaxPoolingSelect, Pooling, PoolingMode
 from ops.nn.resampling import SlidingWindow, SlidingWindowTranspose
 from ops.nn.softmax import LogSoftmax, Softmax
@@ -91,8 +92,17 @@ def _normalisations() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield UpdateStatistic(0.75), (_normal(9, 3), _normal(10, 1, 3, 1))
 
 
+def _picking() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
+    for shape, axis in [((3, 4), 1), ((2, 3, 2), 1), ((3, 2), 0), ((2,), 0), ((0, 3), 1)]:
+        picked = shape[:axis] + shape[axis + 1 :]
+        index = np.asarray(np.random.default_rng(11).integers(0, shape[axis], picked))
+        yield IndexingOneHot(axis), (_normal(12, *shape), index)
+        yield IndexingOneHotTranspose(axis), (index, np.asarray(_normal(13, *picked)), shape)
+
+
 def samples() -> Iterator[tuple[OpDef, tuple[Any, ...]]]:
     yield from _convolutions()
     yield from _poolings()
     yield from _sliding()
     yield from _normalisations()
+    yield from _picking()
