@@ -132,7 +132,7 @@ def explain(f: Callable[..., Any], *args: Any, stream: TextIO | None = None) -> 
 
     >>> import interp, ops
     >>> events = explain(lambda x: ops.exp(x), interp.tensor([0.0]))
-    EvalTransformation ... EXP ... float32[1]=[0.] -> float32[1]=[1.] ...
+    EvalTransformation ...EXP... float32[1]=[0.] -> float32[1]=[1.] ...
     """
     with log_dispatch() as events:
         f(*args)
