@@ -17,8 +17,8 @@ from .cumulative import *
 from .data_types import *
 from .einsum import *
 from .elemwise import Elemwise
-from .gathering import *
 from .exponential import *
+from .gathering import *
 from .indexing import *
 from .joining import *
 from .manipulation import *

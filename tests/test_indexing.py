@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import ops
-from interp import DTypeError, IndexOutOfRangeError, InterpError, OperatorError, ShapeError, tensor
+from interp import (
+    DTypeError,
+    IndexOutOfRangeError,
+    InterpError,
+    OperatorError,
+    ShapeError,
+    Transformation,
+    apply,
+    tensor,
+)
 from interp.value import Spec
 from ops.accumulate import add_at
 from ops.index import Mark, Slice
@@ -204,6 +213,36 @@ def test_a_thousand_reads_give_one_scatter() -> None:
     op, inputs = _merged([(ScatterAdd(((i,),)), [(3,), np.float64(i)]) for i in range(3)])
     assert op == ScatterAdd(((0,), (1,), (2,)))
     assert inputs == [(3,), 0.0, 1.0, 2.0]
+
+
+class Count(Transformation):
+    """Counts the operators that come through, by class."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+
+    def apply_transformation(self, op: Any, inputs: Any) -> Any:
+        self.seen[type(op).__name__] = self.seen.get(type(op).__name__, 0) + 1
+        return apply(op, *inputs)
+
+
+def test_contributions_of_one_array_are_added_in_one_operator() -> None:
+    x = tensor(RNG.normal(size=(30, 3)))
+    weights = RNG.normal(size=30)
+
+    def f(x: Any) -> Any:
+        total = ops.sum(x[5:] * 2.0)
+        for i in range(30):
+            total = total + ops.sum(x[[i, 0]]) * weights[i]
+        return total
+
+    with Count() as count:
+        got = grad(f)(x)
+    assert count.seen["ScatterAdd"] == 1
+    wanted = np.repeat(weights[:, None], 3, axis=1)
+    wanted[0] += weights.sum()
+    wanted[5:] += 2
+    np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-9)
 
 
 def _merged(contributions: Any) -> Any:
