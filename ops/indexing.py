@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 
+_reader = lru_cache(maxsize=1024)(GetItem)  # making an operator costs more than finding it
+
+
 def getitem(x: Any, key: Any, /) -> Tensor:
     """`x[key]`, as numpy has it: slices, ints, `...`, None, integer arrays, masks, and mixtures of them.
 
@@ -43,7 +47,7 @@ def getitem(x: Any, key: Any, /) -> Tensor:
     """
     handle = as_handle(x)
     index, arrays = parse(handle, key)
-    return call_one(GetItem(index), handle, *arrays) if index else from_value(handle._value)
+    return call_one(_reader(index), handle, *arrays) if index else from_value(handle._value)
 
 
 def index_set(x: Any, key: Any, value: Any, /) -> Tensor:

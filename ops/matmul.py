@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from interp import DTypeError, OpDef, ShapeError, Spec, Tensor, rules
+from interp.dispatch import apply_two
 from interp.dtypes import DType, is_floating, promote
 from interp.tensor import as_operand, call_one, syntax
 
@@ -263,6 +264,9 @@ def _batch_tensordot(op: TensorDot, size: int, inputs: Values, axes: Values) -> 
 
 # Public functions.
 
+_PRODUCTS = {(a, b): MatrixMul(a, b) for a in (False, True) for b in (False, True)}
+_PLAIN = _PRODUCTS[False, False]
+
 
 def matmul(x1: Any, x2: Any, /, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """The matrix product of (..., M, K) and (..., K, N): (..., M, N); the leading axes broadcast.
@@ -275,7 +279,7 @@ def matmul(x1: Any, x2: Any, /, transpose_a: bool = False, transpose_b: bool = F
     >>> matmul(interp.tensor([[1.0, 2.0], [3.0, 4.0]]), interp.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    return call_one(MatrixMul(bool(transpose_a), bool(transpose_b)), x1, x2)
+    return call_one(_PRODUCTS[bool(transpose_a), bool(transpose_b)], x1, x2)
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
@@ -359,6 +363,8 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
 
 def _matmul_sign(left: Any, right: Any) -> Any:
     """The sign `@`: NotImplemented where an operand is nothing that it could take."""
+    if type(left) is Tensor and type(right) is Tensor:
+        return apply_two(_PLAIN, left, right)
     try:
         left, right = as_operand(left), as_operand(right)
     except DTypeError:
