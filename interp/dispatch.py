@@ -214,7 +214,9 @@ class Level:
             break
         below = level.below
         if level.observer is not None or below is None:
-            return layer.apply_transformation(op, inputs) if level.observer is None else _observed(level, thread, op, inputs)
+            if level.observer is not None:
+                return _observed(level, thread, op, inputs)
+            return layer.apply_transformation(op, inputs)
         if layer.scope is None:  # unregistered elsewhere, or finished: passes through
             return below.handle(thread, op, inputs)
         saved = thread.position
@@ -443,7 +445,8 @@ def _rebuild(level: Level, change: Callable[[Level], Level | None], observer: An
         level = level.below
         changed = change(level)
     if changed is None:  # nothing to change but the observer, down to the bottom
-        changed = Level(level.layer, None, observer) if observer is not None or level.layer is not _bottom.layer else _bottom
+        usual = observer is None and level.layer is _bottom.layer
+        changed = _bottom if usual else Level(level.layer, None, observer)
     for upper in reversed(above):
         changed = Level(upper.layer, changed, observer)
     return changed

@@ -185,6 +185,11 @@ class Subgraph:
                 return function(level.layer.apply_transformation, values)
         return function(partial(level.handle, local.thread), values)
 
+    def run_plain(self, step: Step, values: list[Any]) -> list[Any]:
+        """`run` on arrays alone, for a caller who knows that `step` is where the stack would take them."""
+        function = self._function
+        return self.run(values) if function is None else function(step, values)
+
     def _choose(self, given: int) -> Callable[[Step, Sequence[Any]], list[Any]]:
         """Loop over the program, or generate a function of it where that will pay."""
         if given != len(self.inputs):

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from interp import OpDef, RuleError, Spec, Subgraph, Tensor, apply, rules
+from interp import OpDef, RuleError, Spec, Subgraph, Tensor, rules
 from interp.dtypes import is_floating
 from interp.evaluate import infer
 from interp.operator import Operator, memo
 from interp.record import record_flat
 from interp.subgraph import SHAPE, Expr
 from interp.tensor import from_value
-from interp.value import Wrapper, shape_of, spec_of
+from interp.value import spec_of
 
-__all__ = ["BackwardGraph", "BackwardGraphWithClosure", "OptimizedBackwardGraph", "Share", "make_backward_graph"]
+__all__ = ["BackwardGraph", "OptimizedBackwardGraph", "Share", "make_backward_graph"]
 
 ndarray = np.ndarray
 
@@ -34,10 +34,13 @@ class BackwardGraph:
     inputs that `input_has_grad` marks. `save_for_backward` marks which of its arguments it reads.
     """
 
-    __slots__ = ("graph", "input_has_grad", "save_for_backward", "specific")
+    __slots__ = ("graph", "input_has_grad", "save_for_backward", "specific", "wanted")
 
-    def __init__(self, graph: Subgraph, input_has_grad: Sequence[bool], specific: bool) -> None:
+    def __init__(
+        self, graph: Subgraph, input_has_grad: Sequence[bool], wanted: Sequence[bool], specific: bool
+    ) -> None:
         self.graph = graph
+        self.wanted = tuple(wanted)
         self.input_has_grad = tuple(input_has_grad)
         read = {var for expr in graph.exprs for var in expr.inputs} | set(graph.outputs)
         self.save_for_backward = tuple(var in read for var in graph.inputs)
@@ -78,7 +81,7 @@ def make_backward_graph(
 
     cotangents = [Spec(spec.shape, spec.dtype) for spec in outputs]
     graph, specific = record_flat(body, [*specs, *outputs, *cotangents])
-    return BackwardGraph(graph, has_grad, specific) if any(has_grad) else None
+    return BackwardGraph(graph, has_grad, wanted, specific) if any(has_grad) else None
 
 
 def _checked(op: Operator, result: Any, specs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
@@ -120,7 +123,7 @@ class OptimizedBackwardGraph:
 
     __slots__ = (
         "all_have_grad", "backward", "grads_read", "input_has_grad", "keep", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
-        "save_for_backward", "shares", "single",
+        "save_for_backward", "shares", "single", "targets",
     )  # fmt: skip
 
     def __init__(self, graph: BackwardGraph, n_inputs: int) -> None:
@@ -137,7 +140,8 @@ class OptimizedBackwardGraph:
         given = source.inputs[: n_inputs + n_outputs]
         self.n_outputs = n_outputs
         self.input_has_grad = graph.input_has_grad
-        self.all_have_grad = all(graph.input_has_grad)
+        # Whether every input that gradients were asked for has one.
+        self.all_have_grad = graph.input_has_grad == graph.wanted
         self.save_for_backward = tuple(var in read for var in source.inputs)
         self.grads_read = self.save_for_backward[n_inputs + n_outputs :]
         self.kept_inputs = tuple(i for i in range(n_inputs) if self.save_for_backward[i])
@@ -148,6 +152,7 @@ class OptimizedBackwardGraph:
         if ready:
             self.precomp = Subgraph(given, constants, moved, ready, source.specs).without_dead_code()
         self.backward = Subgraph(arguments, constants, later, results, source.specs).without_dead_code()
+        self.targets = tuple(i for i, has in enumerate(graph.input_has_grad) if has)
         self.single = n_outputs == 1 and self.grads_read[0] and not self.shares
 
     def __repr__(self) -> str:
@@ -283,74 +288,3 @@ def shared_shapes(specs: Sequence[Any]) -> list[Any]:
         else:
             shared.append(seen.setdefault(spec, spec) if isinstance(spec, tuple) else spec)
     return shared
-
-
-class BackwardGraphWithClosure:
-    """An `OptimizedBackwardGraph` together with the values that it keeps from one forward step."""
-
-    __slots__ = ("closure", "graph", "output_descs")
-
-    def __init__(self, graph: OptimizedBackwardGraph, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        self.graph = graph
-        kept: list[Any] = graph.keep(inputs, outputs)
-        if graph.precomp is not None:
-            kept = graph.precomp.run([*inputs, *outputs]) + kept
-        self.closure = kept
-        self.output_descs: list[Any] | None = None
-        if graph.n_outputs > 1:
-            self.output_descs = [
-                (value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value), spec_of(value).dtype)
-                for value in outputs
-            ]
-
-    def input_has_grad(self, i: int) -> bool:
-        return self.graph.input_has_grad[i]
-
-    def output_requires_grad(self, i: int) -> bool:
-        return self.graph.grads_read[i]
-
-    def gradients(self, cotangents: Sequence[Any]) -> list[Any] | None:
-        """One gradient for each input that has one, in order (values or `Share`s); None when no gradient of an
-        output that is read has come."""
-        graph = self.graph
-        if graph.single:
-            cotangent = cotangents[0]
-            return None if cotangent is None else graph.backward.run([*self.closure, cotangent])
-        args = list(self.closure)
-        valid = False
-        for i, read in enumerate(graph.grads_read):
-            if read:
-                cotangent = cotangents[i]
-                valid = valid or cotangent is not None
-                args.append(cotangent)
-        if not valid:
-            return None
-        position = len(self.closure)
-        for i, read in enumerate(graph.grads_read):
-            if read:
-                if args[position] is None:
-                    args[position] = self._zeros(i)
-                position += 1
-        results = graph.backward.run(args)
-        return self._shared(results) if graph.shares else results
-
-    def _zeros(self, i: int) -> Any:
-        from ops.broadcasting import BroadcastTo
-
-        assert self.output_descs is not None
-        shape, dtype = self.output_descs[i]
-        return apply(BroadcastTo(), np.zeros((), dtype), shape)[0]
-
-    def _shared(self, results: list[Any]) -> list[Any]:
-        gradients: list[Any] = []
-        rest = iter(results)
-        for position in range(sum(self.graph.input_has_grad)):
-            share = self.graph.shares.get(position)
-            if share is None:
-                gradients.append(next(rest))
-            else:
-                gradients.append(Share(share[0], [next(rest) for _ in range(share[1])]))
-        return gradients
-
-    def __repr__(self) -> str:
-        return f"BackwardGraphWithClosure(keeps {len(self.closure)} values)"

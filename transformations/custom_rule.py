@@ -186,7 +186,7 @@ def _gradients(label: str, answer: Any, structures: list[Any], positions: list[i
     return [None if flat[i] is None else _value(flat[i]) for i in positions]
 
 
-class custom_jvp(Generic[R]):  # noqa: N801 - the name that JAX's users know
+class custom_jvp(Generic[R]):
     """Give a function a tangent of its own: decorate it, then name the rule with `defjvp(rule)`.
 
     `rule(primals, tangents)` gets two tuples, a tangent for each argument (zeros where none moves), and returns the

@@ -16,7 +16,7 @@ from interp.dispatch import deliver
 from interp.operator import Operator, OperatorKind
 from interp.value import Scope, Wrapper, layers_of, short
 
-from .backward_graph import BackwardGraphWithClosure, backward_graph_for
+from .backward_graph import OptimizedBackwardGraph, backward_graph_for
 from .grad_operators import (
     AttachGrad,
     DetachGrad,
@@ -28,7 +28,17 @@ from .grad_operators import (
     IsAttachedTo,
     SetGrad,
 )
-from .tape import CustomBackward, GradFn, GradKey, GradSlot, GradValue, OutputAttr, check_seed
+from .tape import (
+    BackwardGraphWithClosure,
+    CustomBackward,
+    CustomGradFn,
+    GradFn,
+    GradKey,
+    GradSlot,
+    GradValue,
+    OutputAttr,
+    check_seed,
+)
 
 __all__ = ["GradTransformation", "register_grad_rule"]
 
@@ -104,11 +114,68 @@ class GradTransformation(Transformation):
         return isinstance(value, GradValue) and value.scope is self.scope
 
     def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
-        if op.computes and not self._suppressed:
-            return self.differentiate(op, inputs)  # type: ignore[arg-type]
-        answer = _answers.get(type(op))
-        if answer is not None:
-            return answer(self, op, inputs)
+        if not op.computes or self._suppressed:
+            return self.answer(op, inputs)
+        key: Any = self.scope  # the key, whose values alone are recorded
+        values: list[Any] = []
+        parents: list[GradFn | None] = []
+        slots: list[int] | None = None
+        mask = 0
+        bit = 1
+        for value in inputs:
+            if type(value) is GradValue and value.scope is key:
+                mask += bit
+                parents.append(value.fn)
+                if value.index:
+                    if slots is None:
+                        slots = [0] * len(inputs)
+                    slots[len(values)] = value.index
+                value = value.value
+            else:
+                parents.append(None)
+            bit += bit
+            values.append(value)
+        if not mask:
+            return deliver(op, values)
+        if type(op) in _custom_rules:
+            answer = self.differentiate_by_rule(op, values, mask, parents, slots)
+            if answer is not None:
+                return answer
+        plain = False
+        graph: Any = None
+        if len(values) == 2:
+            a, b = values
+            if type(a) is ndarray and type(b) is ndarray:
+                plain = True
+                signature = (mask, a.dtype, a.ndim, b.dtype, b.ndim, a.shape == b.shape)
+                try:
+                    graph = op._memo.programs[signature]
+                except (AttributeError, KeyError):
+                    graph = None
+        if type(graph) is not OptimizedBackwardGraph:
+            graph = backward_graph_for(op, values, mask)  # type: ignore[arg-type]
+            plain = plain or all(type(value) is ndarray for value in values)
+        outputs = deliver(op, values, plain)
+        if graph is None:
+            return outputs
+        if not graph.all_have_grad:
+            parents = [p if has else None for p, has in zip(parents, graph.input_has_grad, strict=True)]
+        if graph.single:
+            output = outputs[0]
+            plain = plain and type(output) is ndarray
+            fn = BackwardGraphWithClosure(op, graph, values, outputs, parents, slots, plain)
+            return (GradValue(key, output, fn, 0),)
+        fn = BackwardGraphWithClosure(op, graph, values, outputs, parents, slots, False)
+        return [
+            GradValue(key, value, fn, i) if read else value
+            for i, (value, read) in enumerate(zip(outputs, graph.grads_read, strict=True))
+        ]
+
+    def answer(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Answer an operator that asks rather than computes, or any one while suppressed."""
+        rule = _answers.get(type(op))
+        if rule is not None:
+            return rule(self, op, inputs)
         if op.kind is OperatorKind.IDENTITY_LIKE and not self._suppressed and self.mine(inputs[0]):
             value = inputs[0]
             return (value.unflatten(apply(op, value.value, *inputs[1:])),)
@@ -118,48 +185,8 @@ class GradTransformation(Transformation):
         """Hand `op` to the layer below, on the values below."""
         return apply(op, *[value.value if self.mine(value) else value for value in inputs])
 
-    def differentiate(self, op: OpDef, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Run a computing operator below, and record it where an input is attached."""
-        key: Any = self.scope  # the key, whose values alone are recorded
-        values: list[Any] = []
-        parents: list[GradFn | None] = []
-        slots: list[int] | None = None
-        mask = 0
-        for value in inputs:
-            if type(value) is GradValue and value.scope is key:
-                mask += 1 << len(values)
-                parents.append(value.fn)
-                if value.index:
-                    if slots is None:
-                        slots = [0] * len(inputs)
-                    slots[len(values)] = value.index
-                values.append(value.value)
-            else:
-                parents.append(None)
-                values.append(value)
-        if not mask:
-            return deliver(op, values)
-        if _custom_rules and type(op) in _custom_rules:
-            outputs = self.differentiate_by_rule(op, values, mask, parents, slots)
-            if outputs is not None:
-                return outputs
-        graph = backward_graph_for(op, values, mask)
-        outputs = deliver(op, values)
-        if graph is None:
-            return outputs
-        if not graph.all_have_grad:
-            parents = [p if has else None for p, has in zip(parents, graph.input_has_grad, strict=True)]
-        backward = BackwardGraphWithClosure(graph, values, outputs)
-        if graph.single:
-            return (GradValue(key, outputs[0], GradFn(op, backward, 1, parents, slots), 0),)
-        fn = GradFn(op, backward, len(outputs), parents, slots)
-        return [
-            GradValue(key, value, fn, i) if read else value
-            for i, (value, read) in enumerate(zip(outputs, graph.grads_read, strict=True))
-        ]
-
     def differentiate_by_rule(
-        self, op: OpDef, values: list[Any], mask: int, parents: list[GradFn | None], slots: list[int] | None
+        self, op: Operator, values: list[Any], mask: int, parents: list[GradFn | None], slots: list[int] | None
     ) -> Sequence[Any] | None:
         """Run the custom rule of the operator, unless it declines."""
         backward = CustomBackward()
@@ -180,7 +207,7 @@ class GradTransformation(Transformation):
         key = self.scope
         assert isinstance(key, GradKey)
         kept = [p if backward.input_has_grad(i) else None for i, p in enumerate(parents)]
-        fn = GradFn(op, backward, len(outputs), kept, slots)
+        fn = CustomGradFn(op, backward, len(outputs), kept, slots)
         return [
             GradValue(key, value, fn, i) if backward.output_requires_grad(i) else value
             for i, value in enumerate(outputs)

@@ -14,14 +14,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from interp import GradError, RuleError, apply, rules
+from interp.dispatch import current_level
 from interp.dtypes import DType, is_floating
 from interp.value import Scope, Wrapper, dtype_of, is_weak, settle, shape_of, short, spec_of
 from ops.arithmetic import ADD
+from ops.broadcasting import BroadcastTo
 
-from .backward_graph import Share
+from .backward_graph import OptimizedBackwardGraph, Share
 
-__all__ = ["CustomBackward", "GradFn", "GradKey", "GradSlot", "GradValue", "OutputAttr", "walk"]
+__all__ = ["BackwardGraphWithClosure", "CustomBackward", "CustomGradFn", "GradFn", "GradKey", "GradSlot", "GradValue", "OutputAttr", "walk"]
 
+ndarray = np.ndarray
+_NOTHING: list[Any] = []
 Callback = Callable[[Any], object]
 _sequence = count()
 
@@ -71,21 +75,16 @@ class CustomBackward:
 
 
 class GradFn:
-    """One entry of the tape: how the gradients of its outputs become gradients of its parents' outputs."""
+    """One entry of the tape: how the gradients of its outputs become gradients of its parents' outputs.
 
-    __slots__ = ("backward", "callbacks", "n_outputs", "op", "parents", "seq", "slots")
+    A plain GradFn is a leaf, which stands for an attached value; `label` says what it is called in errors.
+    """
 
-    def __init__(
-        self,
-        op: Any,
-        backward: Any,
-        n_outputs: int,
-        parents: Sequence[GradFn | None] = (),
-        slots: list[int] | None = None,
-    ) -> None:
+    __slots__ = ("__weakref__", "callbacks", "n_outputs", "op", "parents", "seq", "slots")
+
+    def __init__(self, op: Any, n_outputs: int, parents: Sequence[GradFn | None], slots: list[int] | None) -> None:
         self.op = op
         self.seq = next(_sequence)
-        self.backward = backward
         self.n_outputs = n_outputs
         self.parents = parents
         self.slots = slots  # None where every slot is the first
@@ -94,7 +93,18 @@ class GradFn:
     @property
     def is_leaf(self) -> bool:
         """Whether this stands for an attached value rather than for an operator."""
-        return self.op is None or isinstance(self.op, str)
+        return type(self) is GradFn
+
+    def targets(self) -> Sequence[int]:
+        """Which inputs have a gradient."""
+        return ()
+
+    def gradients(self, cotangents: Sequence[Any]) -> list[Any] | None:
+        """One gradient for each input that has one, in order (values or `Share`s).
+
+        None when no gradient of an output that is read has come: then nothing is run.
+        """
+        return None
 
     def origin(self) -> str:
         """For errors: what the attached value was called that this was computed from; "" without a name."""
@@ -120,21 +130,119 @@ class GradFn:
     def awaited(self) -> set[tuple[GradFn, int]]:
         """The places that this entry gives gradients to and where a callback waits."""
         return {
-            (parent, slot)
-            for parent, slot in self.places()
-            if parent is not None and parent.callbacks is not None
+            (parent, slot) for parent, slot in self.places() if parent is not None and parent.callbacks is not None
         }
 
     def clear(self) -> None:
         """Let go of everything; what was kept for the backward pass is freed."""
-        self.backward = None
         self.parents = ()
         self.slots = None
         self.callbacks = None
 
     def __repr__(self) -> str:
         what = "leaf" if self.op is None else str(self.op)
-        return f"GradFn({what}, dests={[None if p is None else f'#{p.seq}.{s}' for p, s in self.places()]})"
+        dests = [None if p is None else f"#{p.seq}.{s}" for p, s in self.places()]
+        return f"{type(self).__name__}({what}, dests={dests})"
+
+
+class BackwardGraphWithClosure(GradFn):
+    """An entry whose backward is a program: an `OptimizedBackwardGraph`, and the values that it keeps.
+
+    `plain` says that all of them are arrays.
+    """
+
+    __slots__ = ("closure", "graph", "output_descs", "plain")
+
+    def __init__(
+        self,
+        op: Any,
+        graph: OptimizedBackwardGraph,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        parents: Sequence[GradFn | None],
+        slots: list[int] | None,
+        plain: bool,
+    ) -> None:
+        self.op = op
+        self.seq = next(_sequence)
+        self.n_outputs = graph.n_outputs
+        self.parents = parents
+        self.slots = slots
+        self.callbacks = None
+        self.graph: OptimizedBackwardGraph | None = graph
+        kept: list[Any] = graph.keep(inputs, outputs)
+        if graph.precomp is not None:
+            kept = graph.precomp.run([*inputs, *outputs]) + kept
+        self.closure = kept
+        self.plain = plain
+        if graph.n_outputs > 1:
+            self.output_descs = [
+                (value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value), spec_of(value).dtype)
+                for value in outputs
+            ]
+
+    def clear(self) -> None:
+        self.parents = ()
+        self.callbacks = None
+        self.graph = None
+        self.closure = _NOTHING
+
+    def targets(self) -> Sequence[int]:
+        return () if self.graph is None else self.graph.targets
+
+    def gradients(self, cotangents: Sequence[Any]) -> list[Any] | None:
+        graph = self.graph
+        if graph is None:
+            return None
+        if graph.single:
+            cotangent = cotangents[0]
+            return None if cotangent is None else graph.backward.run([*self.closure, cotangent])
+        read = [cotangent for cotangent, read in zip(cotangents, graph.grads_read, strict=True) if read]
+        if all(cotangent is None for cotangent in read):
+            return None
+        positions = [i for i, read in enumerate(graph.grads_read) if read]
+        filled = [self._zeros(i) if c is None else c for i, c in zip(positions, read, strict=True)]
+        results = graph.backward.run([*self.closure, *filled])
+        return _shared(graph, results) if graph.shares else results
+
+    def _zeros(self, i: int) -> Any:
+        shape, dtype = self.output_descs[i]
+        return apply(BroadcastTo(), np.zeros((), dtype), shape)[0]
+
+
+def _shared(graph: OptimizedBackwardGraph, results: list[Any]) -> list[Any]:
+    """The gradients, those that are to be merged with others as shares."""
+    gradients: list[Any] = []
+    rest = iter(results)
+    for position in range(sum(graph.input_has_grad)):
+        share = graph.shares.get(position)
+        if share is None:
+            gradients.append(next(rest))
+        else:
+            gradients.append(Share(share[0], [next(rest) for _ in range(share[1])]))
+    return gradients
+
+
+class CustomGradFn(GradFn):
+    """An entry whose backward is a custom rule."""
+
+    __slots__ = ("rule",)
+
+    def __init__(
+        self, op: Any, rule: CustomBackward, n_outputs: int, parents: Sequence[GradFn | None], slots: list[int] | None
+    ) -> None:
+        super().__init__(op, n_outputs, parents, slots)
+        self.rule: CustomBackward | None = rule
+
+    def clear(self) -> None:
+        super().clear()
+        self.rule = None
+
+    def targets(self) -> Sequence[int]:
+        return () if self.rule is None else [i for i, has in enumerate(self.rule.input_has_grads) if has]
+
+    def gradients(self, cotangents: Sequence[Any]) -> list[Any] | None:
+        return None if self.rule is None else self.rule.gradients(cotangents)
 
 
 class GradSlot:
@@ -193,7 +301,7 @@ class GradKey(Scope):
                 f"only floating values have gradients; this one is {dtype}{list(shape_of(value))}. Cast it first: "
                 "ops.astype(x, 'float32')"
             )
-        leaf = GradFn(label or None, None, 1)
+        leaf = GradFn(label or None, 1, (), None)
         if callback is not None:
             leaf.add_callback(0, callback)
         return GradValue(self, value, leaf, 0)
@@ -290,31 +398,34 @@ class _Walk:
         self.release = release
         self.grads: dict[GradFn, Any] = {}
         self.waiting: dict[tuple[GradFn, int], int] = {}
+        self.producers: set[GradFn] = set()
         self.errors = np.geterr()  # the user's own, which callbacks see again
+        level = current_level().plain
+        # Where arrays go straight to the bottom, the programs of entries that keep only arrays may, too.
+        direct = level.below is None and level.observer is None
+        self.evaluate = level.layer.apply_transformation if direct else None
 
     def collect(self, roots: list[GradFn]) -> list[GradFn]:
         """Every entry that the roots depend on, oldest first; counts who contributes where a callback waits."""
-        waiting = self.waiting
-        seen: set[int] = set()
+        seen: set[int] = set(map(id, roots))
         entries: list[GradFn] = []
-        todo = roots
-        callbacks = False
+        todo = list(dict.fromkeys(roots))
         while todo:
             fn = todo.pop()
-            if id(fn) in seen:
-                continue
-            seen.add(id(fn))
             entries.append(fn)
+            produces = False
             for parent in fn.parents:
                 if parent is not None:
-                    if id(parent) not in seen:
-                        todo.append(parent)
                     if parent.callbacks is not None:
-                        callbacks = True
-            if callbacks:
-                callbacks = False
+                        produces = True
+                    known = id(parent)
+                    if known not in seen:
+                        seen.add(known)
+                        todo.append(parent)
+            if produces:
+                self.producers.add(fn)
                 for place in fn.awaited():
-                    waiting[place] = waiting.get(place, 0) + 1
+                    self.waiting[place] = self.waiting.get(place, 0) + 1
         entries.sort(key=_age)
         return entries
 
@@ -353,39 +464,45 @@ class _Walk:
 
     def step(self, fn: GradFn) -> None:
         """Pass the gradients of one entry on to its parents."""
-        backward = fn.backward
-        if backward is not None:
-            if fn.n_outputs == 1:
-                cotangent = self.grads.pop(fn, None)
+        if fn.n_outputs == 1:
+            if type(fn) is GradFn:
+                return  # a leaf: its gradient stays where it is
+            cotangent = self.grads.pop(fn, None)
+            kind = type(cotangent)
+            if kind is Share or kind is list:
+                cotangent = _added(cotangent)
                 kind = type(cotangent)
-                cotangents = [_added(cotangent) if kind is Share or kind is list else cotangent]
+            evaluate = self.evaluate
+            if (
+                type(fn) is BackwardGraphWithClosure
+                and fn.plain
+                and kind is ndarray
+                and evaluate is not None
+                and fn.graph is not None
+                and fn.graph.single
+            ):
+                gradients: list[Any] | None = fn.graph.backward.run_plain(evaluate, [*fn.closure, cotangent])
             else:
-                cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
-                self.grads.pop(fn, None)
-            gradients = backward.gradients(cotangents)
-            if gradients is not None:
-                self.hand_on(fn, backward, gradients)
-        if self.waiting:
-            for parent in fn.parents:
-                if parent is not None and parent.callbacks is not None:
-                    self.settle_producers(fn)
-                    break
+                gradients = fn.gradients([cotangent])
+        else:
+            cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
+            self.grads.pop(fn, None)
+            gradients = fn.gradients(cotangents)
+        if gradients is not None:
+            self.hand_on(fn, gradients)
+        if fn in self.producers:
+            self.settle_producers(fn)
         if self.release:
             fn.clear()
 
-    def hand_on(self, fn: GradFn, backward: Any, gradients: Sequence[Any]) -> None:
+    def hand_on(self, fn: GradFn, gradients: Sequence[Any]) -> None:
         """Give each gradient to the slot that it is for."""
         grads = self.grads
+        parents = fn.parents
         slots = fn.slots
-        position = 0
-        for i, parent in enumerate(fn.parents):
-            if parent is None:
-                if backward.input_has_grad(i):
-                    position += 1
-                continue
-            gradient = gradients[position]
-            position += 1
-            if gradient is None:
+        for i, gradient in zip(fn.targets(), gradients):  # noqa: B905 - of one length, checked where they are made
+            parent = parents[i]
+            if parent is None or gradient is None:
                 continue
             if parent.n_outputs == 1 and parent not in grads:
                 grads[parent] = gradient
@@ -460,6 +577,9 @@ def walk(slots: Sequence[GradSlot | None], cotangents: Sequence[Any], release: b
                     state.call_back(slot.fn, slot.index)
             while entries:
                 state.step(entries.pop())
+            for slot in dict.fromkeys(slots) if release else ():
+                if slot is not None:
+                    slot.fn.callbacks = None
         except BaseException:
             for fn in entries if release else ():
                 fn.clear()
