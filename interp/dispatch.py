@@ -320,15 +320,17 @@ def apply_two(op: Operator, left: Any, right: Any) -> Any:
     b = right._value
     thread = local.thread
     level = thread.position or _chain.get() or _bottom
-    if type(a) is ndarray and type(b) is ndarray:
-        level = level.plain
-        if level.below is None and level.observer is None:
-            return _make_handle(level.layer.apply_transformation(op, (a, b))[0])
-    else:
-        if type(a) is not ndarray and isinstance(a, Wrapper) and not a.scope.live:
+    if type(a) is not ndarray:
+        if isinstance(a, Wrapper) and not a.scope.live:
             a = settle(a)
         if type(b) is not ndarray and isinstance(b, Wrapper) and not b.scope.live:
             b = settle(b)
+    elif type(b) is ndarray:
+        level = level.plain
+        if level.below is None and level.observer is None:
+            return _make_handle(level.layer.apply_transformation(op, (a, b))[0])
+    elif isinstance(b, Wrapper) and not b.scope.live:
+        b = settle(b)
     return _make_handle(level.handle(thread, op, (a, b))[0])
 
 

@@ -243,7 +243,7 @@ def signature(values: Sequence[Any], mask: int) -> Any:
     if len(values) == 2:
         a, b = values
         if type(a) is ndarray and type(b) is ndarray:
-            return (mask, a.dtype, a.ndim, b.dtype, b.ndim, a.shape == b.shape)
+            return (mask, a.dtype, b.dtype, a.ndim, None if a.shape == b.shape else b.ndim)
     elif len(values) == 1:
         a = values[0]
         if type(a) is ndarray:

@@ -147,7 +147,8 @@ class GradTransformation(Transformation):
             a, b = values
             if type(a) is ndarray and type(b) is ndarray:
                 plain = True
-                signature = (mask, a.dtype, a.ndim, b.dtype, b.ndim, a.shape == b.shape)
+                same = a.shape == b.shape
+                signature = (mask, a.dtype, b.dtype, a.ndim, None if same else b.ndim)
                 try:
                     graph = op._memo.programs[signature]
                 except (AttributeError, KeyError):
@@ -160,12 +161,16 @@ class GradTransformation(Transformation):
             return outputs
         if not graph.all_have_grad:
             parents = [p if has else None for p, has in zip(parents, graph.input_has_grad, strict=True)]
+        closure = graph.keep(values, outputs)
+        if graph.precomp is not None:
+            closure = graph.precomp.run([*values, *outputs]) + closure
         if graph.single:
             output = outputs[0]
             plain = plain and type(output) is ndarray
-            fn = BackwardGraphWithClosure(op, graph, values, outputs, parents, slots, plain)
-            return (GradValue(key, output, fn, 0),)
-        fn = BackwardGraphWithClosure(op, graph, values, outputs, parents, slots, False)
+            return (GradValue(key, output, BackwardGraphWithClosure(op, graph, closure, parents, slots, plain), 0),)
+        fn = BackwardGraphWithClosure(op, graph, closure, parents, slots, False)
+        if graph.n_outputs > 1:
+            fn.describe(outputs)
         return [
             GradValue(key, value, fn, i) if read else value
             for i, (value, read) in enumerate(zip(outputs, graph.grads_read, strict=True))

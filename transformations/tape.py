@@ -27,7 +27,7 @@ __all__ = ["BackwardGraphWithClosure", "CustomBackward", "CustomGradFn", "GradFn
 ndarray = np.ndarray
 _NOTHING: list[Any] = []
 Callback = Callable[[Any], object]
-_sequence = count()
+_next = count().__next__
 
 
 class OutputAttr:
@@ -84,7 +84,7 @@ class GradFn:
 
     def __init__(self, op: Any, n_outputs: int, parents: Sequence[GradFn | None], slots: list[int] | None) -> None:
         self.op = op
-        self.seq = next(_sequence)
+        self.seq = _next()
         self.n_outputs = n_outputs
         self.parents = parents
         self.slots = slots  # None where every slot is the first
@@ -148,7 +148,7 @@ class GradFn:
 class BackwardGraphWithClosure(GradFn):
     """An entry whose backward is a program: an `OptimizedBackwardGraph`, and the values that it keeps.
 
-    `plain` says that all of them are arrays.
+    `plain` says that all of them are arrays, and that the program goes from one output gradient to values.
     """
 
     __slots__ = ("closure", "graph", "output_descs", "plain")
@@ -157,29 +157,27 @@ class BackwardGraphWithClosure(GradFn):
         self,
         op: Any,
         graph: OptimizedBackwardGraph,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
+        closure: list[Any],
         parents: Sequence[GradFn | None],
         slots: list[int] | None,
         plain: bool,
     ) -> None:
         self.op = op
-        self.seq = next(_sequence)
+        self.seq = _next()
         self.n_outputs = graph.n_outputs
         self.parents = parents
         self.slots = slots
         self.callbacks = None
         self.graph: OptimizedBackwardGraph | None = graph
-        kept: list[Any] = graph.keep(inputs, outputs)
-        if graph.precomp is not None:
-            kept = graph.precomp.run([*inputs, *outputs]) + kept
-        self.closure = kept
+        self.closure = closure
         self.plain = plain
-        if graph.n_outputs > 1:
-            self.output_descs = [
-                (value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value), spec_of(value).dtype)
-                for value in outputs
-            ]
+
+    def describe(self, outputs: Sequence[Any]) -> None:
+        """Remember of several outputs what zeros of them need: shape and dtype."""
+        self.output_descs = [
+            (value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value), spec_of(value).dtype)
+            for value in outputs
+        ]
 
     def clear(self) -> None:
         self.parents = ()
@@ -462,38 +460,32 @@ class _Walk:
                 for callback in fn.callbacks.get(index, ()):
                     callback(gradient)
 
-    def step(self, fn: GradFn) -> None:
-        """Pass the gradients of one entry on to its parents."""
-        if fn.n_outputs == 1:
-            if type(fn) is GradFn:
-                return  # a leaf: its gradient stays where it is
-            cotangent = self.grads.pop(fn, None)
-            kind = type(cotangent)
-            if kind is Share or kind is list:
-                cotangent = _added(cotangent)
-                kind = type(cotangent)
-            evaluate = self.evaluate
-            if (
-                type(fn) is BackwardGraphWithClosure
-                and fn.plain
-                and kind is ndarray
-                and evaluate is not None
-                and fn.graph is not None
-                and fn.graph.single
-            ):
-                gradients: list[Any] | None = fn.graph.backward.run_plain(evaluate, [*fn.closure, cotangent])
+    def run(self, entries: list[GradFn]) -> None:
+        """Pass gradients on from entry to entry, newest first, until none is left."""
+        grads = self.grads
+        evaluate = self.evaluate
+        producers = self.producers
+        while entries:
+            fn = entries.pop()
+            gradients: Sequence[Any] | None
+            if type(fn) is BackwardGraphWithClosure and fn.plain:
+                cotangent = grads.pop(fn, None)
+                if type(cotangent) is ndarray and evaluate is not None and fn.graph is not None:
+                    gradients = fn.graph.backward.run_plain(evaluate, [*fn.closure, cotangent])
+                else:
+                    gradients = fn.gradients([_added(cotangent)])
+            elif type(fn) is GradFn:
+                continue  # a leaf: its gradient stays where it is
             else:
-                gradients = fn.gradients([cotangent])
-        else:
-            cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
-            self.grads.pop(fn, None)
-            gradients = fn.gradients(cotangents)
-        if gradients is not None:
-            self.hand_on(fn, gradients)
-        if fn in self.producers:
-            self.settle_producers(fn)
-        if self.release:
-            fn.clear()
+                cotangents = [self.total(fn, i) for i in range(fn.n_outputs)]
+                grads.pop(fn, None)
+                gradients = fn.gradients(cotangents)
+            if gradients is not None:
+                self.hand_on(fn, gradients)
+            if fn in producers:
+                self.settle_producers(fn)
+            if self.release:
+                fn.clear()
 
     def hand_on(self, fn: GradFn, gradients: Sequence[Any]) -> None:
         """Give each gradient to the slot that it is for."""
@@ -575,8 +567,7 @@ def walk(slots: Sequence[GradSlot | None], cotangents: Sequence[Any], release: b
             for slot in dict.fromkeys(slot for slot in slots if slot is not None):
                 if slot.callbacks and not state.waiting.get((slot.fn, slot.index)):
                     state.call_back(slot.fn, slot.index)
-            while entries:
-                state.step(entries.pop())
+            state.run(entries)
             for slot in dict.fromkeys(slots) if release else ():
                 if slot is not None:
                     slot.fn.callbacks = None
