@@ -160,26 +160,31 @@ def peers() -> dict[str, tuple[Callable[[], object] | None, Callable[[], object]
     return found
 
 
+def long_chain(length: int) -> None:
+    """Forward and backward through this many small operations."""
+    x, w = tensor(A), tensor(np.ones(4, np.float32))
+    with Grad() as g:
+        g.wrt(x, callback=lambda d: None)
+        y = x
+        for _ in range(length):
+            y = y * w
+        g(y, tensor(ONE))
+
+
 def deep() -> None:
-    """Backward passes of long chains: microseconds and bytes an operation."""
+    """Forward and backward of long chains: microseconds and peak bytes an operation, the collector off."""
+    gc.disable()
     for length in (10**3, 10**4, 10**5, 10**6):
-        x, w = tensor(A), tensor(np.ones(4, np.float32))
-        gc.collect()
-        gc.disable()
-        tracemalloc.start() if length <= 10**5 else None
         start = time.perf_counter()
-        with Grad() as g:
-            g.wrt(x, callback=lambda d: None)
-            y = x
-            for _ in range(length):
-                y = y * w
-            g(y, tensor(ONE))
-            del y
+        long_chain(length)
         seconds = time.perf_counter() - start
-        peak = tracemalloc.get_traced_memory()[1] / length if length <= 10**5 else float("nan")
+        tracemalloc.start()
+        long_chain(length)
+        peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        gc.enable()
-        print(f"  {length:>9,} operations: {seconds / length * 1e6:6.2f} us each, peak {peak:6.0f} bytes each", flush=True)
+        each = f"{seconds / length * 1e6:6.2f} us each, peak {peak / length:6.0f} bytes each"
+        print(f"  {length:>9,} operations: {each}", flush=True)
+    gc.enable()
 
 
 def main() -> None:
