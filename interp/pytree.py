@@ -10,7 +10,9 @@ import optree
 __all__ = ["flatten", "flatten_with_paths", "leaves_of", "map_leaves", "structure_of", "unflatten"]
 
 
-def flatten(tree: Any, *, none_is_leaf: bool = False, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Any]:
+def flatten(
+    tree: Any, *, none_is_leaf: bool = False, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], Any]:
     """The leaves of a pytree in order, and its structure."""
     leaves, structure = optree.tree_flatten(tree, is_leaf=is_leaf, none_is_leaf=none_is_leaf)
     return leaves, structure

@@ -5,6 +5,7 @@ Their public functions are part of `ops.nn` (and `sigmoid` and `relu` of `ops`, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from interp.tensor import call_one
 
 from .arithmetic import divide, multiply, negative, square, subtract
 from .comparison import where
-from .elemwise import row
+from .elemwise import Elemwise, Partial, row
 from .exponential import erf, exp
 
 __all__ = [
@@ -24,7 +25,11 @@ __all__ = [
 
 ROOT_HALF = float(np.sqrt(0.5))
 BELL = float(1 / np.sqrt(2 * np.pi))
-FLOATS = {"result": "float", "kinds": "biuf"}
+
+
+def _row(mode: str, kernel: Callable[..., Any], partials: Sequence[Partial]) -> Elemwise:
+    """A row of a real function whose integers become floats first."""
+    return row(mode, kernel, partials, result="float", kinds="biuf")
 
 
 def _step(condition: Any, x: Any) -> Any:
@@ -105,13 +110,13 @@ def _sigmoid_slope(out: Any) -> Any:
 
 RELU = row("RELU", _relu, [lambda x, out: _step(out > 0, out)], kinds="biuf")
 RELU6 = row("RELU6", _relu6, [lambda x, out: _between(x, 0.0, 6.0, 1.0)], kinds="iuf")
-SIGMOID = row("SIGMOID", scipy.special.expit, [lambda x, out: _sigmoid_slope(out)], **FLOATS)
-HSIGMOID = row("HSIGMOID", _hsigmoid, [lambda x, out: _between(x, -3.0, 3.0, 1.0 / 6.0)], **FLOATS)
-H_SWISH = row("H_SWISH", lambda x: x * _hsigmoid(x), [lambda x, out: _hswish_slope(x)], **FLOATS)
-SOFTPLUS = row("SOFTPLUS", _softplus, [lambda x, out: sigmoid(x)], **FLOATS)
-LOGSIGMOID = row("LOGSIGMOID", _logsigmoid, [lambda x, out: sigmoid(negative(x))], **FLOATS)
-SILU = row("SILU", _silu, [lambda x, out: _silu_slope(x)], **FLOATS)
-GELU = row("GELU", _gelu, [lambda x, out: _gelu_slope(x)], **FLOATS)
+SIGMOID = _row("SIGMOID", scipy.special.expit, [lambda x, out: _sigmoid_slope(out)])
+HSIGMOID = _row("HSIGMOID", _hsigmoid, [lambda x, out: _between(x, -3.0, 3.0, 1.0 / 6.0)])
+H_SWISH = _row("H_SWISH", lambda x: x * _hsigmoid(x), [lambda x, out: _hswish_slope(x)])
+SOFTPLUS = _row("SOFTPLUS", _softplus, [lambda x, out: sigmoid(x)])
+LOGSIGMOID = _row("LOGSIGMOID", _logsigmoid, [lambda x, out: sigmoid(negative(x))])
+SILU = _row("SILU", _silu, [lambda x, out: _silu_slope(x)])
+GELU = _row("GELU", _gelu, [lambda x, out: _gelu_slope(x)])
 PRELU = row(
     "PRELU",
     lambda x, w: np.where(x > 0, x, x * w),
@@ -120,41 +125,35 @@ PRELU = row(
 )
 
 # Gradients as operators of (input or output, gradient).
-SIGMOID_GRAD = row(
+SIGMOID_GRAD = _row(
     "SIGMOID_GRAD",
     lambda y, dy: y * (1 - y) * dy,
-    [lambda y, dy, out: subtract(1.0, multiply(y, 2.0)) * dy, lambda y, dy, out: _sigmoid_slope(y)],
-    **FLOATS,
+    [lambda y, dy, out: subtract(1.0, multiply(y, 2.0)) * dy, lambda y, dy, out: _sigmoid_slope(y)]
 )
-RELU6_GRAD = row(
+RELU6_GRAD = _row(
     "RELU6_GRAD",
     lambda x, dy: np.where((x > 0) & (x < 6), dy, dy.dtype.type(0)),
-    [None, lambda x, dy, out: _between(x, 0.0, 6.0, 1.0)],
-    **FLOATS,
+    [None, lambda x, dy, out: _between(x, 0.0, 6.0, 1.0)]
 )
-HSIGMOID_GRAD = row(
+HSIGMOID_GRAD = _row(
     "HSIGMOID_GRAD",
     lambda x, dy: np.where((x > -3) & (x < 3), dy / dy.dtype.type(6), dy.dtype.type(0)),
-    [None, lambda x, dy, out: _between(x, -3.0, 3.0, 1.0 / 6.0)],
-    **FLOATS,
+    [None, lambda x, dy, out: _between(x, -3.0, 3.0, 1.0 / 6.0)]
 )
-H_SWISH_GRAD = row(
+H_SWISH_GRAD = _row(
     "H_SWISH_GRAD",
     lambda x, dy: np.where(x <= -3, dy.dtype.type(0), np.where(x >= 3, dy, dy * (2 * x + 3) / dy.dtype.type(6))),
-    [lambda x, dy, out: dy * _between(x, -3.0, 3.0, 1.0 / 3.0), lambda x, dy, out: _hswish_slope(x)],
-    **FLOATS,
+    [lambda x, dy, out: dy * _between(x, -3.0, 3.0, 1.0 / 3.0), lambda x, dy, out: _hswish_slope(x)]
 )
-SOFTPLUS_GRAD = row(
+SOFTPLUS_GRAD = _row(
     "SOFTPLUS_GRAD",
     lambda x, dy: dy * scipy.special.expit(x),
-    [lambda x, dy, out: dy * _sigmoid_slope(sigmoid(x)), lambda x, dy, out: sigmoid(x)],
-    **FLOATS,
+    [lambda x, dy, out: dy * _sigmoid_slope(sigmoid(x)), lambda x, dy, out: sigmoid(x)]
 )
-LOGSIGMOID_GRAD = row(
+LOGSIGMOID_GRAD = _row(
     "LOGSIGMOID_GRAD",
     lambda x, dy: dy * scipy.special.expit(-x),
-    [lambda x, dy, out: negative(dy * _sigmoid_slope(sigmoid(x))), lambda x, dy, out: sigmoid(negative(x))],
-    **FLOATS,
+    [lambda x, dy, out: negative(dy * _sigmoid_slope(sigmoid(x))), lambda x, dy, out: sigmoid(negative(x))]
 )
 
 
@@ -168,11 +167,11 @@ def _gelu_grad(x: Any, dy: Any) -> Any:
     return dy * (scipy.special.ndtr(x) + x * bell)
 
 
-SILU_GRAD = row(
-    "SILU_GRAD", _silu_grad, [lambda x, dy, out: dy * _silu_curve(x), lambda x, dy, out: _silu_slope(x)], **FLOATS
+SILU_GRAD = _row(
+    "SILU_GRAD", _silu_grad, [lambda x, dy, out: dy * _silu_curve(x), lambda x, dy, out: _silu_slope(x)]
 )
-GELU_GRAD = row(
-    "GELU_GRAD", _gelu_grad, [lambda x, dy, out: dy * _gelu_curve(x), lambda x, dy, out: _gelu_slope(x)], **FLOATS
+GELU_GRAD = _row(
+    "GELU_GRAD", _gelu_grad, [lambda x, dy, out: dy * _gelu_curve(x), lambda x, dy, out: _gelu_slope(x)]
 )
 PRELU_GRAD = row(
     "PRELU_GRAD",
@@ -192,21 +191,21 @@ def _both(slope: Any) -> list[Any]:
     return [lambda x, y, out: slope(x, y, out), lambda x, y, out: slope(x, y, out)]
 
 
-FUSE_ADD_RELU = row("FUSE_ADD_RELU", lambda x, y: _relu(x + y), _both(lambda x, y, out: _step(out > 0, out)), kinds="biuf")
-FUSE_ADD_SIGMOID = row(
+FUSE_ADD_RELU = row(
+    "FUSE_ADD_RELU", lambda x, y: _relu(x + y), _both(lambda x, y, out: _step(out > 0, out)), kinds="biuf"
+)
+FUSE_ADD_SIGMOID = _row(
     "FUSE_ADD_SIGMOID",
     lambda x, y: scipy.special.expit(x + y),
-    _both(lambda x, y, out: _sigmoid_slope(out)),
-    **FLOATS,
+    _both(lambda x, y, out: _sigmoid_slope(out))
 )
-FUSE_ADD_TANH = row(
+FUSE_ADD_TANH = _row(
     "FUSE_ADD_TANH",
     lambda x, y: np.tanh(x + y),
-    _both(lambda x, y, out: subtract(1.0, square(out))),
-    **FLOATS,
+    _both(lambda x, y, out: subtract(1.0, square(out)))
 )
-FUSE_ADD_H_SWISH = row(
-    "FUSE_ADD_H_SWISH", _h_swish_of_sum, _both(lambda x, y, out: _hswish_slope(x + y)), **FLOATS
+FUSE_ADD_H_SWISH = _row(
+    "FUSE_ADD_H_SWISH", _h_swish_of_sum, _both(lambda x, y, out: _hswish_slope(x + y))
 )
 
 

@@ -9,9 +9,8 @@ import attrs
 import numpy as np
 
 from interp import DTypeError, OpDef, Spec, Tensor, rules
-from interp.dtypes import DType, is_floating, real_counterpart
-from interp.tensor import as_operand, call_one, syntax
-from interp.value import dtype_of
+from interp.dtypes import DType, is_floating
+from interp.tensor import call_one, syntax
 
 from .broadcasting import like
 

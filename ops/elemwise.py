@@ -232,7 +232,8 @@ def vjp_elemwise(op: Elemwise, inputs: Sequence[Any], outputs: Sequence[Any], co
 
     entry = op.row
     if entry.vjp is not None:
-        return [None if d is None else like(d, x) for d, x in zip(entry.vjp(*inputs, outputs[0], cotangents[0]), inputs, strict=True)]
+        changes = entry.vjp(*inputs, outputs[0], cotangents[0])
+        return [None if d is None else like(d, x) for d, x in zip(changes, inputs, strict=True)]
     gradients: list[Any] = []
     for partial, x in zip(entry.partials, inputs, strict=True):
         if partial is None or not is_floating(x.dtype):

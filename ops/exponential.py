@@ -14,8 +14,23 @@ from .arithmetic import divide, multiply, negative, reciprocal, square, subtract
 from .elemwise import row
 
 __all__ = [
-    "cbrt", "erf", "erfc", "erfcinv", "erfinv", "exp", "exp2", "expm1", "hypot", "log", "log10", "log1p", "log2",
-    "logaddexp", "logaddexp2", "rsqrt", "sqrt",
+    "cbrt",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "hypot",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "rsqrt",
+    "sqrt",
 ]  # fmt: skip
 
 TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))

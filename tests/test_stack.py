@@ -176,7 +176,7 @@ def test_a_generator_suspended_inside_a_scope_is_an_error_at_the_close_out_of_or
 
     suspended = generator()
     next(suspended)
-    with pytest.raises(StackError, match="generator suspended"), Note("user"):  # noqa: PT031
+    with pytest.raises(StackError, match="generator suspended"), Note("user"):
         suspended.close()
     assert depth() == 1
     assert (tensor(1.0) + 1.0).item() == 2

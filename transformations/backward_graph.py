@@ -122,8 +122,8 @@ class OptimizedBackwardGraph:
     """
 
     __slots__ = (
-        "all_have_grad", "backward", "grads_read", "input_has_grad", "keep", "kept_inputs", "kept_outputs", "n_outputs", "precomp",
-        "save_for_backward", "shares", "single", "targets",
+        "all_have_grad", "backward", "grads_read", "input_has_grad", "keep", "kept_inputs", "kept_outputs",
+        "n_outputs", "precomp", "save_for_backward", "shares", "single", "targets",
     )  # fmt: skip
 
     def __init__(self, graph: BackwardGraph, n_inputs: int) -> None:

@@ -91,7 +91,9 @@ def _checked(op: OpDef, result: Any, outputs: Sequence[Spec]) -> list[Any]:
             continue
         got = spec_of(value)
         if got.shape != spec.shape or got.dtype != spec.dtype:
-            raise RuleError(f"the jvp rule of {name} gave {got!r} as the tangent of output {i}, which is {spec!r} ({op!r})")
+            raise RuleError(
+                f"the jvp rule of {name} gave {got!r} as the tangent of output {i}, which is {spec!r} ({op!r})"
+            )
     return values
 
 

@@ -22,7 +22,10 @@ from ops.broadcasting import BroadcastTo
 
 from .backward_graph import OptimizedBackwardGraph, Share
 
-__all__ = ["BackwardGraphWithClosure", "CustomBackward", "CustomGradFn", "GradFn", "GradKey", "GradSlot", "GradValue", "OutputAttr", "walk"]
+__all__ = [
+    "BackwardGraphWithClosure", "CustomBackward", "CustomGradFn", "GradFn", "GradKey", "GradSlot", "GradValue",
+    "OutputAttr", "walk",
+]  # fmt: skip
 
 ndarray = np.ndarray
 _NOTHING: list[Any] = []
@@ -492,7 +495,7 @@ class _Walk:
         grads = self.grads
         parents = fn.parents
         slots = fn.slots
-        for i, gradient in zip(fn.targets(), gradients):  # noqa: B905 - of one length, checked where they are made
+        for i, gradient in zip(fn.targets(), gradients):
             parent = parents[i]
             if parent is None or gradient is None:
                 continue

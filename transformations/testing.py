@@ -102,7 +102,9 @@ def _numbers(x: Any) -> Any:
     return x.numpy() if isinstance(x, Tensor) else np.asarray(x)
 
 
-def _directional(f: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any], weights: Sequence[Any], h: float) -> float:
+def _directional(
+    f: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any], weights: Sequence[Any], h: float
+) -> float:
     """The derivative of sum(weights * f) along `vs`, by central differences of fourth order."""
 
     def at(t: float) -> float:

@@ -163,7 +163,7 @@ class VmapTransformation(Transformation):
         """Run an operator without a batch rule example by example."""
         from ops.joining import stack, unstack
 
-        _say_once(type(op))
+        _say_once(type(op).__name__)
         parts = [
             None if axis is None else unstack(from_value(value), axis=axis)
             for value, axis in zip(values, axes, strict=True)
@@ -182,10 +182,9 @@ def _from(value: BatchedValue) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _say_once(owner: type[Operator]) -> None:
+def _say_once(name: str) -> None:
     warnings.warn(
-        f"vmap runs {owner.__name__} example by example: it has no batch rule. Write one with "
-        f"@rules.batch.register({owner.__name__})",
+        f"vmap runs {name} example by example: it has no batch rule. Write one with @rules.batch.register({name})",
         stacklevel=2,
     )
 
