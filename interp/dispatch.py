@@ -22,7 +22,7 @@ from .operator import Operator
 from .position import Thread, local
 from .value import Scope, Wrapper, settle
 
-__all__ = ["Handle", "Level", "Segment", "Transformation", "apply", "apply_two", "current_level", "deliver", "stack"]
+__all__ = ["Handle", "Level", "Segment", "Transformation", "apply", "current_level", "deliver", "method_of", "stack"]
 
 ndarray = np.ndarray
 
@@ -196,22 +196,39 @@ class Level:
         # The first level that wants a computing operator none of whose inputs is a wrapper.
         self.plain: Level = below.plain if self.guard is not None and below is not None else self
 
+    def deliver(self, op: Operator, values: Sequence[Any]) -> Sequence[Any]:
+        """`apply` from this level for a layer: a sequence of values (no handles) in, one out."""
+        level = self
+        plain = True
+        for value in values:
+            if type(value) is not ndarray and isinstance(value, Wrapper):
+                plain = False
+                if not value.scope.live:
+                    values = [settle(value) for value in values]
+                    break
+        if plain and level.below is not None and op.computes:
+            level = level.plain
+        if level.below is None and level.observer is None:
+            return level.layer.apply_transformation(op, values)
+        return level.handle(local.thread, op, values)
+
     def handle(self, thread: Thread, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         """Let this level, or the first below it that has a say, answer `op`."""
         level = self
         layer = level.layer
         guard = level.guard
-        while guard is not None and op.computes:
+        while guard is not None:
             scope = layer.scope
             for value in inputs:
                 if type(value) is guard and value.scope is scope:
+                    guard = None
                     break
             else:
+                if not op.computes:
+                    break
                 level = level.below  # type: ignore[assignment]
                 layer = level.layer
                 guard = level.guard
-                continue
-            break
         below = level.below
         if level.observer is not None or below is None:
             if level.observer is not None:
@@ -258,6 +275,7 @@ _bottom = Level(_Nothing(), None)
 _chain: ContextVar[Level | None] = ContextVar("lamina_stack", default=None)
 _make_handle: Callable[[Any], Any] = Handle
 _handle_type: type[Handle] = Handle
+_new = object.__new__
 
 
 def install_bottom(layer: Transformation) -> None:
@@ -314,46 +332,40 @@ def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
     return tuple(outputs)
 
 
-def apply_two(op: Operator, left: Any, right: Any) -> Any:
-    """`apply` for two handles and one output, the shape of every operator sign, with nothing packed for more."""
-    a = left._value
-    b = right._value
-    thread = local.thread
-    level = thread.position or _chain.get() or _bottom
-    if type(a) is not ndarray:
-        if isinstance(a, Wrapper) and not a.scope.live:
-            a = settle(a)
-        if type(b) is not ndarray and isinstance(b, Wrapper) and not b.scope.live:
-            b = settle(b)
-    elif type(b) is ndarray:
-        level = level.plain
-        if level.below is None and level.observer is None:
-            return _make_handle(level.layer.apply_transformation(op, (a, b))[0])
-    elif isinstance(b, Wrapper) and not b.scope.live:
-        b = settle(b)
-    return _make_handle(level.handle(thread, op, (a, b))[0])
+def method_of(op: Operator, otherwise: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The method of a handle that is `apply` of an operator with one output to it and another handle.
 
-
-def deliver(op: Operator, values: Sequence[Any], plain: bool = False) -> Sequence[Any]:
-    """`apply` for a layer that holds a sequence of values (no handles) and wants one back.
-
-    `plain` promises that every value is an ndarray.
+    It is what every operator sign runs, so nothing is packed for more operands or outputs. `otherwise` answers where
+    the second operand is not a handle.
     """
-    thread = local.thread
-    level = thread.position or _chain.get() or _bottom
-    if not plain:
-        plain = True
-        for value in values:
-            if type(value) is not ndarray and isinstance(value, Wrapper):
-                plain = False
-                if not value.scope.live:
-                    values = [settle(value) for value in values]
-                    break
-    if plain and op.computes:
-        level = level.plain
-    if level.below is None and level.observer is None:
-        return level.layer.apply_transformation(op, values)
-    return level.handle(thread, op, values)
+
+    def method(left: Any, right: Any) -> Any:
+        if type(right) is not _handle_type:
+            return otherwise(left, right)
+        a = left._value
+        b = right._value
+        made = _new(_handle_type)
+        thread = local.thread
+        level = thread.position or _chain.get() or _bottom
+        if type(a) is ndarray and type(b) is ndarray:
+            level = level.plain
+            if level.below is None and level.observer is None:
+                made._value = level.layer.apply_transformation(op, (a, b))[0]
+                return made
+        else:
+            if type(a) is not ndarray and isinstance(a, Wrapper) and not a.scope.live:
+                a = settle(a)
+            if type(b) is not ndarray and isinstance(b, Wrapper) and not b.scope.live:
+                b = settle(b)
+        made._value = level.handle(thread, op, (a, b))[0]
+        return made
+
+    return method
+
+
+def deliver(op: Operator, values: Sequence[Any]) -> Sequence[Any]:
+    """`apply` for a layer: a sequence of values (no handles) in, one out."""
+    return current_level().deliver(op, values)
 
 
 @contextmanager

@@ -91,15 +91,17 @@ class OpDef(Operator):
 class Memo:
     """What has been derived from an operator, shared by all operators equal to it."""
 
-    __slots__ = ("__weakref__", "kernel", "owner", "programs")
+    __slots__ = ("__weakref__", "kernel", "owner", "programs", "recent")
 
     def __init__(self, owner: type[Operator]) -> None:
         self.owner = owner
         self.kernel: Callable[..., Any] | None = None
         self.programs: dict[Any, Any] = {}
+        self.recent: tuple[Any, ...] = (None, None, None, None)
 
     def forget(self) -> None:
         self.kernel = None
+        self.recent = (None, None, None, None)
         self.programs = {}
 
     def remember(self, key: object, value: object, limit: int = 512) -> None:

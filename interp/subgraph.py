@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .basic import GetAttr
-from .dispatch import Handle, current_level
+from .dispatch import Handle, Level, current_level
 from .errors import OperatorError, RuleError
 from .operator import Operator
 from .position import local
@@ -19,7 +19,7 @@ __all__ = ["Expr", "Subgraph"]
 
 ndarray = np.ndarray
 _GENERATE_UP_TO = 40
-Step = Callable[[Operator, list[Any]], Sequence[Any]]
+Step = Callable[[Operator, Sequence[Any]], Sequence[Any]]
 SHAPE = GetAttr(GetAttr.Attr.SHAPE)
 
 
@@ -159,7 +159,8 @@ class Subgraph:
                 text.append(f" ({left}) = shape_of({args})")
             else:
                 names[f"op{i}"] = expr.op
-                text.append(f" ({left}) = step(op{i}, [{args}])" if left else f" step(op{i}, [{args}])")
+                call = f"step(op{i}, ({args}{',' if args else ''}))"
+                text.append(f" ({left}) = {call}" if left else f" {call}")
             local.update(expr.outputs)
             dead = [f"v{var}" for var in dying if var in local]
             if dead:
@@ -170,25 +171,20 @@ class Subgraph:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Run on values, each operator through the current stack; returns values. Frees what is read no more."""
+        return self.run_at(current_level(), values)
+
+    def run_at(self, level: Level, values: Sequence[Any]) -> list[Any]:
+        """`run` for somebody who knows where in the stack the thread is: at `level`."""
         function = self._function or self._choose(len(values))
-        plain = True
         for value in values:
             if type(value) is not ndarray and isinstance(value, Wrapper):
-                plain = False
-                if not value.scope.live:
-                    values = [settle(value) for value in values]
-                    break
-        level = current_level()
-        if plain:
+                break
+        else:  # layers that only care for their wrappers need not be asked
             level = level.plain
             if level.below is None and level.observer is None:
                 return function(level.layer.apply_transformation, values)
-        return function(partial(level.handle, local.thread), values)
-
-    def run_plain(self, step: Step, values: list[Any]) -> list[Any]:
-        """`run` on arrays alone, for a caller who knows that `step` is where the stack would take them."""
-        function = self._function
-        return self.run(values) if function is None else function(step, values)
+            return function(partial(level.handle, local.thread), values)
+        return function(partial(level.handle, local.thread), [settle(value) for value in values])
 
     def _choose(self, given: int) -> Callable[[Step, Sequence[Any]], list[Any]]:
         """Loop over the program, or generate a function of it where that will pay."""

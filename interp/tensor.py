@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .basic import CreateTensor, GetAttr
-from .dispatch import Handle, apply, apply_two, install_handle
+from .dispatch import Handle, apply, install_handle, method_of
 from .dtypes import DType, default_dtype, dtype_of_scalar
 from .errors import DTypeError, InterpError, ShapeError
 from .operator import Operator
@@ -384,9 +384,7 @@ def install_sign(sign: str, op: Operator) -> None:
     method = _METHODS[sign]
     syntax.binary[sign] = op
 
-    def forward(self: Tensor, other: Any) -> Any:
-        if type(other) is Tensor:
-            return apply_two(op, self, other)
+    def mixed(self: Tensor, other: Any) -> Any:
         return binary(sign, self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
@@ -395,7 +393,7 @@ def install_sign(sign: str, op: Operator) -> None:
     def in_place(self: Tensor, other: Any) -> Any:
         return self._update(sign, other)
 
-    _set_method(f"__{method}__", forward)
+    _set_method(f"__{method}__", method_of(op, mixed))
     if sign not in _COMPARISONS:
         _set_method(f"__r{method}__", reflected)
         _set_method(f"__i{method}__", in_place)

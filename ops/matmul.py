@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from interp import DTypeError, OpDef, ShapeError, Spec, Tensor, rules
-from interp.dispatch import apply_two
+from interp.dispatch import method_of
 from interp.dtypes import DType, is_floating, promote
 from interp.tensor import as_operand, call_one, syntax
 
@@ -361,15 +361,20 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
     return multiply(expand_dims(a, axis=1), expand_dims(b, axis=0))
 
 
-def _matmul_sign(left: Any, right: Any) -> Any:
-    """The sign `@`: NotImplemented where an operand is nothing that it could take."""
-    if type(left) is Tensor and type(right) is Tensor:
-        return apply_two(_PLAIN, left, right)
+def _mixed(left: Any, right: Any) -> Any:
+    """The sign `@` where one operand is not a Tensor: NotImplemented where it is nothing that `@` could take."""
     try:
         left, right = as_operand(left), as_operand(right)
     except DTypeError:
         return NotImplemented
     return matmul(left, right)
+
+
+_of_tensors = method_of(_PLAIN, _mixed)
+
+
+def _matmul_sign(left: Any, right: Any) -> Any:
+    return _of_tensors(left, right) if type(left) is Tensor else _mixed(left, right)
 
 
 syntax.call["matmul"] = _matmul_sign

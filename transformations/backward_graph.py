@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from interp import OpDef, RuleError, Spec, Subgraph, Tensor, rules
+from interp import RuleError, Spec, Subgraph, Tensor, rules
 from interp.dtypes import is_floating
 from interp.evaluate import infer
 from interp.operator import Operator, memo
@@ -34,13 +34,10 @@ class BackwardGraph:
     inputs that `input_has_grad` marks. `save_for_backward` marks which of its arguments it reads.
     """
 
-    __slots__ = ("graph", "input_has_grad", "save_for_backward", "specific", "wanted")
+    __slots__ = ("graph", "input_has_grad", "save_for_backward", "specific")
 
-    def __init__(
-        self, graph: Subgraph, input_has_grad: Sequence[bool], wanted: Sequence[bool], specific: bool
-    ) -> None:
+    def __init__(self, graph: Subgraph, input_has_grad: Sequence[bool], specific: bool) -> None:
         self.graph = graph
-        self.wanted = tuple(wanted)
         self.input_has_grad = tuple(input_has_grad)
         read = {var for expr in graph.exprs for var in expr.inputs} | set(graph.outputs)
         self.save_for_backward = tuple(var in read for var in graph.inputs)
@@ -51,7 +48,7 @@ class BackwardGraph:
 
 
 def make_backward_graph(
-    op: OpDef, inputs: Sequence[Any], inputs_require_grad: Sequence[bool] | None = None
+    op: Operator, inputs: Sequence[Any], inputs_require_grad: Sequence[bool] | None = None
 ) -> BackwardGraph | None:
     """Record the gradient of `op` on inputs with these Specs (values do too); None where there is none.
 
@@ -81,7 +78,7 @@ def make_backward_graph(
 
     cotangents = [Spec(spec.shape, spec.dtype) for spec in outputs]
     graph, specific = record_flat(body, [*specs, *outputs, *cotangents])
-    return BackwardGraph(graph, has_grad, wanted, specific) if any(has_grad) else None
+    return BackwardGraph(graph, has_grad, specific) if any(has_grad) else None
 
 
 def _checked(op: Operator, result: Any, specs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
@@ -122,8 +119,8 @@ class OptimizedBackwardGraph:
     """
 
     __slots__ = (
-        "all_have_grad", "backward", "grads_read", "input_has_grad", "keep", "kept_inputs", "kept_outputs",
-        "n_outputs", "precomp", "save_for_backward", "shares", "single", "targets",
+        "backward", "copies", "grads_read", "input_has_grad", "keep", "mask", "n_outputs", "precomp",
+        "save_for_backward", "shares", "single",
     )  # fmt: skip
 
     def __init__(self, graph: BackwardGraph, n_inputs: int) -> None:
@@ -140,38 +137,43 @@ class OptimizedBackwardGraph:
         given = source.inputs[: n_inputs + n_outputs]
         self.n_outputs = n_outputs
         self.input_has_grad = graph.input_has_grad
-        # Whether every input that gradients were asked for has one.
-        self.all_have_grad = graph.input_has_grad == graph.wanted
+        self.mask = sum(1 << i for i, has in enumerate(graph.input_has_grad) if has)
         self.save_for_backward = tuple(var in read for var in source.inputs)
         self.grads_read = self.save_for_backward[n_inputs + n_outputs :]
-        self.kept_inputs = tuple(i for i in range(n_inputs) if self.save_for_backward[i])
-        self.kept_outputs = tuple(i for i in range(n_outputs) if self.save_for_backward[n_inputs + i])
-        self.keep = _keeper(self.kept_inputs, self.kept_outputs)
+        kept_inputs = [i for i in range(n_inputs) if self.save_for_backward[i]]
+        kept_outputs = [i for i in range(n_outputs) if self.save_for_backward[n_inputs + i]]
+        self.keep = _keeper(kept_inputs, kept_outputs)
         constants = source.constants
         self.precomp: Subgraph | None = None
         if ready:
             self.precomp = Subgraph(given, constants, moved, ready, source.specs).without_dead_code()
         self.backward = Subgraph(arguments, constants, later, results, source.specs).without_dead_code()
-        self.targets = tuple(i for i, has in enumerate(graph.input_has_grad) if has)
         self.single = n_outputs == 1 and self.grads_read[0] and not self.shares
+        # Of a sum: how many gradients there are, each of them the output gradient as it is.
+        self.copies = len(results) if self.single and results == [*cotangents] * len(results) else 0
 
     def __repr__(self) -> str:
         kept = "".join("x" if save else "." for save in self.save_for_backward)
         return f"<OptimizedBackwardGraph keeps {kept}>\n{self.precomp or 'no precomp'}\n{self.backward}"
 
 
-def _keeper(inputs: Sequence[int], outputs: Sequence[int]) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
-    """A function that picks these inputs and outputs out."""
+Keeper = Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]
+
+
+def _keeper(inputs: Sequence[int], outputs: Sequence[int]) -> Keeper | None:
+    """A function that picks these inputs and outputs out; None where there are none."""
+    if not inputs and not outputs:
+        return None
     if len(inputs) == 1 and not outputs:
         i = inputs[0]
-        return lambda x, y: [x[i]]
+        return lambda x, y: (x[i],)
     if len(outputs) == 1 and not inputs:
         o = outputs[0]
-        return lambda x, y: [y[o]]
+        return lambda x, y: (y[o],)
     if len(inputs) == 2 and not outputs:
         i, j = inputs
-        return lambda x, y: [x[i], x[j]]
-    return lambda x, y: [x[i] for i in inputs] + [y[o] for o in outputs]
+        return lambda x, y: (x[i], x[j])
+    return lambda x, y: tuple([x[i] for i in inputs] + [y[o] for o in outputs])
 
 
 def _forward_part(source: Subgraph, cotangents: Sequence[int]) -> list[Expr]:
@@ -223,16 +225,30 @@ def _split_shares(
 _MISSING = object()
 
 
-def backward_graph_for(op: OpDef, values: Sequence[Any], mask: int) -> OptimizedBackwardGraph | None:
+def backward_graph_for(op: Operator, values: Sequence[Any], mask: int) -> OptimizedBackwardGraph | None:
     """The optimized backward graph for these input values, from the cache of the operator."""
     try:
-        programs = op._memo.programs
+        entry = op._memo
     except AttributeError:
-        programs = memo(op).programs
-    key = signature(values, mask)
-    found = programs.get(key, _MISSING)
+        entry = memo(op)
+    key: Any = None
+    if len(values) == 2:
+        left, right = values
+        if type(left) is ndarray and type(right) is ndarray:
+            dtype = left.dtype
+            shape = left.shape
+            if right.dtype is dtype and right.shape == shape:
+                recent_mask, recent_dtype, recent_rank, found = entry.recent
+                if recent_dtype is dtype and recent_mask == mask and recent_rank == len(shape):
+                    return found  # type: ignore[no-any-return]
+                key = (mask, dtype, len(shape))
+    if key is None:
+        key = signature(values, mask)
+    found = entry.programs.get(key, _MISSING)
     if found is _MISSING or found is _BY_SHAPE:
         found = _lookup(op, values, mask, key, found is _BY_SHAPE)
+    elif len(key) == 3:
+        entry.recent = (*key, found)
     return found  # type: ignore[no-any-return]
 
 
@@ -240,14 +256,11 @@ _BY_SHAPE = object()
 
 
 def signature(values: Sequence[Any], mask: int) -> Any:
-    if len(values) == 2:
-        a, b = values
-        if type(a) is ndarray and type(b) is ndarray:
-            return (mask, a.dtype, b.dtype, a.ndim, None if a.shape == b.shape else b.ndim)
-    elif len(values) == 1:
-        a = values[0]
-        if type(a) is ndarray:
-            return (mask, a.dtype, a.ndim)
+    """What a backward graph depends on: the mask, and dtypes, ranks, weakness and equality of shapes."""
+    if len(values) == 1:
+        only = values[0]
+        if type(only) is ndarray:
+            return (mask, only.dtype, only.ndim, 1)
     parts: list[Any] = [mask]
     shapes: list[Any] = []
     for value in values:
@@ -262,7 +275,7 @@ def signature(values: Sequence[Any], mask: int) -> Any:
     return (*parts, tuple(shapes.index(shape) for shape in shapes))
 
 
-def _lookup(op: OpDef, values: Sequence[Any], mask: int, key: Any, by_shape: bool) -> OptimizedBackwardGraph | None:
+def _lookup(op: Operator, values: Sequence[Any], mask: int, key: Any, by_shape: bool) -> OptimizedBackwardGraph | None:
     entry = memo(op)
     specs = shared_shapes([spec_of(value) for value in values])
     full = (key, tuple(spec.shape if isinstance(spec, Spec) else spec for spec in specs))

@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply, rules
-from interp.dispatch import deliver
+from interp.dispatch import current_level, deliver
 from interp.operator import Operator, OperatorKind
+from interp.position import local
 from interp.value import Scope, Wrapper, layers_of, short
 
-from .backward_graph import OptimizedBackwardGraph, backward_graph_for
+from .backward_graph import backward_graph_for
 from .grad_operators import (
     AttachGrad,
     DetachGrad,
@@ -31,7 +32,6 @@ from .grad_operators import (
 from .tape import (
     BackwardGraphWithClosure,
     CustomBackward,
-    CustomGradFn,
     GradFn,
     GradKey,
     GradSlot,
@@ -114,73 +114,69 @@ class GradTransformation(Transformation):
         return isinstance(value, GradValue) and value.scope is self.scope
 
     def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Run a computing operator below, and record it where an input is attached."""
         if not op.computes or self._suppressed:
             return self.answer(op, inputs)
-        key: Any = self.scope  # the key, whose values alone are recorded
-        values: list[Any] = []
-        parents: list[GradFn | None] = []
-        slots: list[int] | None = None
-        mask = 0
-        bit = 1
-        for value in inputs:
-            if type(value) is GradValue and value.scope is key:
-                mask += bit
-                parents.append(value.fn)
-                if value.index:
-                    if slots is None:
-                        slots = [0] * len(inputs)
-                    slots[len(values)] = value.index
-                value = value.value
+        key: Any = self.scope
+        if len(inputs) == 2:  # most often, and then without a loop
+            left, right = inputs
+            first = type(left) is GradValue and left.scope is key
+            if type(right) is GradValue and right.scope is key:
+                if first:
+                    mask = 3
+                    parents = [left.fn, right.fn]
+                    slots = [left.index, right.index] if left.index or right.index else None
+                    values = (left.value, right.value)
+                else:
+                    mask = 2
+                    parents = [right.fn]
+                    slots = [right.index] if right.index else None
+                    values = (left, right.value)
+            elif first:
+                mask = 1
+                parents = [left.fn]
+                slots = [left.index] if left.index else None
+                values = (left.value, right)
             else:
-                parents.append(None)
-            bit += bit
-            values.append(value)
-        if not mask:
-            return deliver(op, values)
+                return deliver(op, inputs)
+        else:
+            mine = [value for value in inputs if self.mine(value)]
+            if not mine:
+                return deliver(op, inputs)
+            mask = sum(1 << i for i, value in enumerate(inputs) if self.mine(value))
+            parents = [value.fn for value in mine]
+            slots = [value.index for value in mine] if any(value.index for value in mine) else None
+            values = tuple([value.value if self.mine(value) else value for value in inputs])
         if type(op) in _custom_rules:
-            answer = self.differentiate_by_rule(op, values, mask, parents, slots)
-            if answer is not None:
-                return answer
-        plain = False
-        graph: Any = None
-        if len(values) == 2:
-            a, b = values
-            if type(a) is ndarray and type(b) is ndarray:
-                plain = True
-                same = a.shape == b.shape
-                signature = (mask, a.dtype, b.dtype, a.ndim, None if same else b.ndim)
-                try:
-                    graph = op._memo.programs[signature]
-                except (AttributeError, KeyError):
-                    graph = None
-        if type(graph) is not OptimizedBackwardGraph:
-            graph = backward_graph_for(op, values, mask)  # type: ignore[arg-type]
-            plain = plain or all(type(value) is ndarray for value in values)
-        outputs = deliver(op, values, plain)
+            answered = self.differentiate_by_rule(op, inputs, values, mask)
+            if answered is not None:
+                return answered
+        graph = backward_graph_for(op, values, mask)
+        outputs = (local.thread.position or current_level()).deliver(op, values)
         if graph is None:
             return outputs
-        if not graph.all_have_grad:
-            parents = [p if has else None for p, has in zip(parents, graph.input_has_grad, strict=True)]
-        closure = graph.keep(values, outputs)
+        if graph.mask != mask:  # some of the attached inputs have no gradient
+            used = [has for i, has in enumerate(graph.input_has_grad) if mask >> i & 1]
+            parents = [parent for parent, has in zip(parents, used) if has]
+            slots = None if slots is None else [slot for slot, has in zip(slots, used) if has]
+        closure = () if graph.keep is None else graph.keep(values, outputs)
         if graph.precomp is not None:
-            closure = graph.precomp.run([*values, *outputs]) + closure
+            closure = (*graph.precomp.run([*values, *outputs]), *closure)
+        fn = BackwardGraphWithClosure(op, graph, closure, parents, slots)
         if graph.single:
-            output = outputs[0]
-            plain = plain and type(output) is ndarray
-            return (GradValue(key, output, BackwardGraphWithClosure(op, graph, closure, parents, slots, plain), 0),)
-        fn = BackwardGraphWithClosure(op, graph, closure, parents, slots, False)
+            return (GradValue(key, outputs[0], fn, 0),)
         if graph.n_outputs > 1:
             fn.describe(outputs)
         return [
             GradValue(key, value, fn, i) if read else value
-            for i, (value, read) in enumerate(zip(outputs, graph.grads_read, strict=True))
+            for i, (value, read) in enumerate(zip(outputs, graph.grads_read))
         ]
 
     def answer(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Answer an operator that asks rather than computes, or any one while suppressed."""
-        rule = _answers.get(type(op))
-        if rule is not None:
-            return rule(self, op, inputs)
+        """The operators that ask rather than compute; and all while nothing is recorded."""
+        answer = _answers.get(type(op))
+        if answer is not None:
+            return answer(self, op, inputs)
         if op.kind is OperatorKind.IDENTITY_LIKE and not self._suppressed and self.mine(inputs[0]):
             value = inputs[0]
             return (value.unflatten(apply(op, value.value, *inputs[1:])),)
@@ -191,28 +187,25 @@ class GradTransformation(Transformation):
         return apply(op, *[value.value if self.mine(value) else value for value in inputs])
 
     def differentiate_by_rule(
-        self, op: Operator, values: list[Any], mask: int, parents: list[GradFn | None], slots: list[int] | None
+        self, op: Operator, inputs: Sequence[Any], values: Sequence[Any], mask: int
     ) -> Sequence[Any] | None:
         """Run the custom rule of the operator, unless it declines."""
         backward = CustomBackward()
         backward.op_name = repr(op)
         rule = _custom_rules[type(op)]
         outputs = rule(op, values, [bool(mask >> i & 1) for i in range(len(values))], backward)
-        return None if outputs is None else self.record(op, backward, parents, slots, outputs)
+        return None if outputs is None else self.record(op, backward, inputs, outputs)
 
     def record(
-        self,
-        op: Operator,
-        backward: CustomBackward,
-        parents: Sequence[GradFn | None],
-        slots: list[int] | None,
-        outputs: Sequence[Any],
+        self, op: Operator, backward: CustomBackward, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Sequence[Any]:
-        """Make a tape entry for `outputs`, which a custom rule leads back from to the parents' slots."""
+        """Make a tape entry for `outputs`, which a custom rule leads back from to the slots of the inputs."""
         key = self.scope
         assert isinstance(key, GradKey)
-        kept = [p if backward.input_has_grad(i) else None for i, p in enumerate(parents)]
-        fn = CustomGradFn(op, backward, len(outputs), kept, slots)
+        used = [value for i, value in enumerate(inputs) if backward.input_has_grad(i)]
+        parents = [value.fn if self.mine(value) else None for value in used]
+        slots = [value.index if self.mine(value) else 0 for value in used]
+        fn = GradFn(op, backward, len(outputs), parents, slots)
         return [
             GradValue(key, value, fn, i) if backward.output_requires_grad(i) else value
             for i, value in enumerate(outputs)
@@ -306,9 +299,7 @@ def _set_grad(layer: GradTransformation, op: SetGrad, inputs: Sequence[Any]) -> 
     backward.backward = op.grad_fn
     backward.input_has_grads = [True] * n
     backward.output_attrs = [OutputAttr() for _ in outputs]
-    parents = [value.fn if layer.mine(value) else None for value in inputs[:n]]
-    slots = [value.index if layer.mine(value) else 0 for value in inputs[:n]]
-    return layer.record(op, backward, parents, slots, outputs)
+    return layer.record(op, backward, inputs[:n], outputs)
 
 
 def _detach(layer: GradTransformation, op: DetachGrad, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -91,7 +91,7 @@ class _Follow(Transformation):
     def flows(self, op: Operator, values: Sequence[Any], live: Sequence[int]) -> bool:
         """Whether the operator has a gradient by one of the inputs `live`."""
         mask = sum(1 << i for i in live)
-        return bool(mask) and backward_graph_for(op, values, mask) is not None  # type: ignore[arg-type]
+        return bool(mask) and backward_graph_for(op, values, mask) is not None
 
     def describe(self, op: Operator, values: Sequence[Any], live: Sequence[int]) -> str:
         name = op.mode if isinstance(op, Elemwise) else type(op).__name__
