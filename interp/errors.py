@@ -11,12 +11,15 @@ import os
 import sys
 from types import FrameType
 
+import numpy as np
+
 __all__ = [
     "DTypeError",
     "GradError",
     "IndexOutOfRangeError",
     "InterpError",
     "LeakedValueError",
+    "LinearAlgebraError",
     "Line",
     "OperatorError",
     "RuleError",
@@ -37,6 +40,10 @@ class ShapeError(InterpError, ValueError):
 
 class DTypeError(InterpError, TypeError):
     """A dtype, or a kind of argument, that an operator cannot take."""
+
+
+class LinearAlgebraError(InterpError, np.linalg.LinAlgError):
+    """A matrix that has no answer: singular, not positive definite, or one whose iteration does not converge."""
 
 
 class IndexOutOfRangeError(InterpError, IndexError):

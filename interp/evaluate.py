@@ -23,7 +23,7 @@ from .basic import (
 )
 from .dispatch import Segment, Transformation, at_bottom
 from .dtypes import dtype_of_scalar
-from .errors import DTypeError, InterpError, LeakedValueError, OperatorError, RuleError, ShapeError
+from .errors import DTypeError, InterpError, LeakedValueError, LinearAlgebraError, OperatorError, RuleError, ShapeError
 from .operator import Operator, memo
 from .value import Scope, Spec, Wrapper, short, spec_of
 
@@ -322,6 +322,8 @@ def explain_failure(op: Operator, inputs: Sequence[Any], error: Exception) -> No
         wrong = _wrong_count(op, rules.kernel.require(op), len(specs))
         if wrong is not None:
             raise OperatorError(wrong) from None
-    kind = {ValueError: ShapeError, TypeError: DTypeError}.get(type(error))
+    if isinstance(error, np.linalg.LinAlgError):
+        raise LinearAlgebraError(f"{op!r} failed on {_listed(specs)}: {error}") from error
+    kind = {ValueError: ShapeError, TypeError: DTypeError, OverflowError: DTypeError}.get(type(error))
     if kind is not None:
         raise kind(f"{op!r} failed on {_listed(specs)}: {error}") from error

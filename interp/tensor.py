@@ -177,7 +177,12 @@ class Tensor(Handle):
         return array.copy() if copy else array
 
     def __bool__(self) -> bool:
-        return bool(apply(_TRUTH, self._value)[0])
+        truth = apply(_TRUTH, self._value)[0]
+        if truth.size != 1:
+            raise ShapeError(
+                f"a Tensor of shape {self.shape} is neither true nor false; use ops.any or ops.all, or ops.where"
+            )
+        return bool(truth)
 
     def __float__(self) -> float:
         return float(self.item())

@@ -205,9 +205,19 @@ def _general(op: Elemwise, entry: Row, arrays: tuple[Any, ...]) -> Any:
         wide = np.dtype({"f": "float64", "c": "complex128", "b": "bool"}.get(common.kind, "int64"))
         return entry.kernel(*[np.asarray(x, wide) for x in arrays]).item()
     n = entry.conditions
-    cast = [np.asarray(x).astype(common, copy=False) for x in arrays[n:]]
+    cast = [_in_dtype(op, x, common) for x in arrays[n:]]
     result = entry.kernel(*arrays[:n], *cast)
     return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _in_dtype(op: Elemwise, x: Any, dtype: DType) -> Any:
+    """An operand in the dtype to compute in. Raises DTypeError for a Python integer that it cannot hold."""
+    if isinstance(x, (ndarray, np.generic)):
+        return np.asarray(x).astype(dtype, copy=False)
+    try:
+        return np.asarray(x, dtype)
+    except OverflowError:
+        raise DTypeError(f"{op!r}: the Python integer {x} does not fit {dtype}; cast the array first") from None
 
 
 # Derivatives, from the partials of the row.

@@ -287,3 +287,26 @@ def test_no_warning_leaks_from_a_rules_own_intermediates() -> None:
 def test_a_tensor_is_a_tensor() -> None:
     assert Tensor([1.0, 2.0]).tolist() == [1, 2]
     assert Tensor(tensor(1.0)).item() == 1
+
+
+def test_a_python_integer_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(DTypeError, match="does not fit int32"):
+        tensor([1, 2]) + 2**40
+    with pytest.raises(DTypeError, match="does not fit uint8"):
+        ops.multiply(tensor(np.ones(2, np.uint8)), -1)
+
+
+def test_truth_needs_one_element() -> None:
+    with pytest.raises(ShapeError, match="neither true nor false"):
+        bool(tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match="neither true nor false"):
+        bool(tensor([]))
+
+
+def test_matrices_without_an_answer_are_typed_errors() -> None:
+    singular = tensor(np.zeros((2, 2), np.float32))
+    for function in (ops.linalg.inv, lambda a: ops.linalg.cholesky(a - tensor(np.eye(2, dtype=np.float32)))):
+        with pytest.raises(interp.LinearAlgebraError):
+            function(singular)
+        with pytest.raises(np.linalg.LinAlgError):
+            function(singular)
