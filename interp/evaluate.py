@@ -22,7 +22,7 @@ from .basic import (
     RenameValue,
 )
 from .dispatch import Segment, Transformation, at_bottom
-from .dtypes import dtype_of_scalar
+from .dtypes import default_dtype, dtype_of_scalar
 from .errors import DTypeError, InterpError, LeakedValueError, LinearAlgebraError, OperatorError, RuleError, ShapeError
 from .operator import Operator, memo
 from .value import Scope, Spec, Wrapper, short, spec_of
@@ -32,6 +32,7 @@ __all__ = ["EvalTransformation", "NamedValue", "as_array", "infer"]
 ndarray = np.ndarray
 _TUPLE: type[tuple[Any, ...]] = tuple
 _SCALARS = (float, int, complex, bool)
+_KNOWN_UP_TO = 256
 
 
 class NamedValue(Wrapper):
@@ -272,15 +273,39 @@ def bound_kernel(op: Operator) -> Callable[..., Any]:
 
 
 def _checked(op: Operator, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Infer, evaluate, compare: wrong inputs are the caller's error, a wrong result is the kernel's."""
+    """Infer, evaluate, compare: wrong inputs are the caller's error, a wrong result is the kernel's.
+
+    What inference said of inputs with the same shapes and dtypes (and of the same shape operands) is remembered.
+    """
     has_infer = type(op) in rules.infer
     keeps_weak = getattr(op, "keeps_weak", False)
+    known: dict[Any, tuple[Spec, ...]] = {}
+
+    def inferred(inputs: Sequence[Any], key: Any) -> tuple[Spec, ...]:
+        specs = infer(op, [spec_of(value) for value in inputs])
+        if key is not None:
+            if len(known) >= _KNOWN_UP_TO:
+                known.clear()
+            known[key] = specs
+        return specs
 
     def run(*inputs: Any) -> Sequence[Any]:
+        key: Any = [default_dtype()]
         for value in inputs:
-            if isinstance(value, Wrapper):
+            kind = type(value)
+            if kind is ndarray:
+                key += (value.shape, value.dtype)
+            elif kind is _TUPLE and all(type(length) is int for length in value):
+                key += (value, None)
+            elif isinstance(value, Wrapper):
                 raise TypeError("not an array")  # the evaluator takes it apart and tries again
-        specs = infer(op, [spec_of(value) for value in inputs]) if has_infer else None
+            else:
+                key = None
+                break
+        specs = None
+        if has_infer:
+            key = None if key is None else tuple(key)
+            specs = known.get(key) or inferred(inputs, key)
         result = kernel(*(inputs if keeps_weak else map(as_array, inputs)))
         outputs = result if type(result) is _TUPLE else (result,)
         return outputs if specs is None else _conform(op, outputs, specs)
@@ -291,6 +316,10 @@ def _checked(op: Operator, kernel: Callable[..., Any]) -> Callable[..., Any]:
 def _conform(op: Operator, outputs: Sequence[Any], specs: Sequence[Spec]) -> Sequence[Any]:
     if len(outputs) != len(specs):
         raise RuleError(f"the kernel of {op!r} gave {len(outputs)} outputs where its infer rule says {len(specs)}")
+    if len(specs) == 1:
+        output, spec = outputs[0], specs[0]
+        if type(output) is ndarray and output.shape == spec.shape and output.dtype is spec.dtype and not spec.weak:
+            return outputs
     conforming = list(outputs)
     for i, (output, spec) in enumerate(zip(outputs, specs, strict=True)):
         if not isinstance(output, (ndarray, np.generic)):
