@@ -6,13 +6,13 @@ and rebinds the handle to it. What an operator sign means is not decided here: `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .basic import CreateTensor, GetAttr
-from .dispatch import Handle, apply, install_handle, method_of
+from .dispatch import Handle, apply, deliver, install_handle, method_of
 from .dtypes import DType, default_dtype, dtype_of_scalar
 from .errors import DTypeError, InterpError, ShapeError
 from .operator import Operator
@@ -23,6 +23,7 @@ __all__ = ["Syntax", "Tensor", "as_operand", "call", "call_one", "from_value", "
 ndarray = np.ndarray
 _new = object.__new__
 _READ = GetAttr(GetAttr.Attr.VALUE)
+_COPY = CreateTensor(CreateTensor.Kind.COMMON)
 _TRUTH = GetAttr(GetAttr.Attr.TRUTH)
 _SCALARS = (float, int, bool, complex)
 
@@ -66,13 +67,26 @@ def as_operand(value: Any) -> Any:
 
 def call(op: Operator, *operands: Any) -> tuple[Tensor, ...]:
     """Apply `op` for a public function: any operands in (a tuple is a shape), Tensors out."""
-    inputs = [x if type(x) is tuple else as_operand(x) for x in operands]
-    return tuple([x if isinstance(x, Tensor) else from_value(x) for x in apply(op, *inputs)])
+    return tuple([from_value(value) for value in deliver(op, _values(operands))])
 
 
 def call_one(op: Operator, *operands: Any) -> Tensor:
     """`call` for an operator with one output."""
-    return call(op, *operands)[0]
+    return from_value(deliver(op, _values(operands))[0])
+
+
+def _values(operands: Sequence[Any]) -> list[Any]:
+    values: list[Any] = []
+    for x in operands:
+        kind = type(x)
+        if kind is Tensor:
+            x = x._value
+        elif kind is not tuple:
+            x = as_operand(x)
+            if isinstance(x, Handle):
+                x = x._value
+        values.append(x)
+    return values
 
 
 def from_value(value: Any) -> Tensor:
@@ -377,11 +391,10 @@ def _restore(array: Any, weak: bool) -> Tensor:
 def binary(sign: str, left: Any, right: Any) -> Any:
     """The operator of a sign, applied; NotImplemented where an operand is nothing that it could take."""
     try:
-        left, right = as_operand(left), as_operand(right)
+        values = _values((as_operand(left), as_operand(right)))
     except DTypeError:
         return NotImplemented
-    result = apply(syntax.binary[sign], left, right)[0]
-    return result if isinstance(result, Handle) else from_value(result)
+    return from_value(deliver(syntax.binary[sign], values)[0])
 
 
 def install_sign(sign: str, op: Operator) -> None:
@@ -390,6 +403,8 @@ def install_sign(sign: str, op: Operator) -> None:
     syntax.binary[sign] = op
 
     def mixed(self: Tensor, other: Any) -> Any:
+        if type(other) in _SCALARS:
+            return from_value(deliver(op, (self._value, other))[0])
         return binary(sign, self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
@@ -451,7 +466,7 @@ def _create(data: Any, dtype: Any) -> Any:
     if isinstance(data, Wrapper):
         return data
     array = _host_array(data, dtype)
-    return apply(CreateTensor(CreateTensor.Kind.COMMON), array)[0]
+    return apply(_COPY, array)[0]
 
 
 def _host_array(data: Any, dtype: Any) -> Any:

@@ -247,7 +247,7 @@ def backward_graph_for(op: Operator, values: Sequence[Any], mask: int) -> Optimi
     found = entry.programs.get(key, _MISSING)
     if found is _MISSING or found is _BY_SHAPE:
         found = _lookup(op, values, mask, key, found is _BY_SHAPE)
-    elif len(key) == 3:
+    elif len(key) == 3:  # only the key above is that short
         entry.recent = (*key, found)
     return found  # type: ignore[no-any-return]
 
@@ -257,22 +257,23 @@ _BY_SHAPE = object()
 
 def signature(values: Sequence[Any], mask: int) -> Any:
     """What a backward graph depends on: the mask, and dtypes, ranks, weakness and equality of shapes."""
-    if len(values) == 1:
-        only = values[0]
-        if type(only) is ndarray:
-            return (mask, only.dtype, only.ndim, 1)
     parts: list[Any] = [mask]
     shapes: list[Any] = []
     for value in values:
+        if type(value) is ndarray:
+            shape = value.shape
+            parts += (value.dtype, None, len(shape))
+            shapes.append(shape)
+            continue
         spec = spec_of(value)
         if isinstance(spec, Spec):
             kind = type(value) if spec.weak else None  # a Python int and a float promote differently
-            parts.extend((spec.dtype, kind, len(spec.shape)))
+            parts += (spec.dtype, kind, len(spec.shape))
             shapes.append(spec.shape)
         else:
             parts.append(len(spec))
             shapes.append(spec)
-    return (*parts, tuple(shapes.index(shape) for shape in shapes))
+    return (*parts, *[shapes.index(shape) for shape in shapes])
 
 
 def _lookup(op: Operator, values: Sequence[Any], mask: int, key: Any, by_shape: bool) -> OptimizedBackwardGraph | None:
