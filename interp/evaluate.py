@@ -249,7 +249,11 @@ def _resolve(op: Operator) -> Callable[..., Any]:
             entry.kernel = _inlined(op)
             return entry.kernel
         kernel = bound_kernel(op)
-        entry.kernel = _checked(op, kernel) if getattr(op, "checks_first", True) else kernel
+        if getattr(op, "checks_first", True):
+            kernel = _checked(op, kernel)
+        elif not getattr(op, "keeps_weak", False):
+            kernel = _of_arrays(kernel)
+        entry.kernel = kernel
     return entry.kernel
 
 
@@ -270,6 +274,21 @@ def bound_kernel(op: Operator) -> Callable[..., Any]:
     """The kernel rule of `op` as a function of the arrays alone. Raises RuleError when there is none."""
     rule = rules.kernel.require(op)
     return rule(op) if rule in rules.kernel.per_operator else partial(rule, op)
+
+
+def _of_arrays(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that is given arrays where it would be given Python scalars, and refuses wrappers."""
+
+    def run(*inputs: Any) -> Any:
+        for value in inputs:
+            if type(value) is not ndarray:
+                if type(value) in _SCALARS:
+                    return kernel(*map(as_array, inputs))
+                if isinstance(value, Wrapper):
+                    raise TypeError("not an array")  # the evaluator takes it apart and tries again
+        return kernel(*inputs)
+
+    return run
 
 
 def _checked(op: Operator, kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from interp import Tensor
 from interp.tensor import call_one
 
 from .arithmetic import divide, multiply, negative, square, subtract
-from .comparison import where
+from .comparison import SWITCH_GT0, where
 from .elemwise import Elemwise, Partial, row
 from .exponential import erf, exp
 
@@ -108,7 +108,15 @@ def _sigmoid_slope(out: Any) -> Any:
     return out * subtract(1.0, out)
 
 
-RELU = row("RELU", _relu, [lambda x, out: _step(out > 0, out)], kinds="biuf")
+def _passed(x: Any, out: Any, change: Any) -> Any:
+    """The change where the output is positive, else 0."""
+    return call_one(SWITCH_GT0, out, change)
+
+
+RELU = row(
+    "RELU", _relu, [1], kinds="biuf",
+    vjp=lambda x, out, g: [_passed(x, out, g)], jvp=_passed,
+)  # fmt: skip
 RELU6 = row("RELU6", _relu6, [lambda x, out: _between(x, 0.0, 6.0, 1.0)], kinds="iuf")
 SIGMOID = _row("SIGMOID", scipy.special.expit, [lambda x, out: _sigmoid_slope(out)])
 HSIGMOID = _row("HSIGMOID", _hsigmoid, [lambda x, out: _between(x, -3.0, 3.0, 1.0 / 6.0)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -19,10 +19,14 @@ __all__ = ["BroadcastTo", "SumTo", "broadcast_to", "like", "shape_operand", "sha
 class BroadcastTo(OpDef):
     """Stretch the first input to the shape that is the second."""
 
+    checks_first: ClassVar[bool] = False
+
 
 @attrs.frozen
 class SumTo(OpDef):
     """Sum the first input over the axes along which the shape that is the second would have been stretched."""
+
+    checks_first: ClassVar[bool] = False
 
 
 def shape_value(x: Any) -> Any:

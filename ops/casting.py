@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -27,6 +27,8 @@ def _dtype(value: Any) -> DType:
 @attrs.frozen
 class TypeCvt(OpDef):
     """The input in another dtype. MegEngine's name."""
+
+    checks_first: ClassVar[bool] = False
 
     dtype: DType = attrs.field(converter=_dtype)
 

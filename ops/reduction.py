@@ -48,6 +48,7 @@ make_reduce = reused(Reduce)
 class AxisSize(OpDef):
     """From a shape, the product of its lengths along `axis`, less `correction` but not below 0, in `dtype`."""
 
+    checks_first: ClassVar[bool] = False
     axis: tuple[int, ...]
     dtype: DType = attrs.field(converter=np.dtype)
     correction: float = 0.0

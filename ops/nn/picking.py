@@ -33,6 +33,7 @@ class IndexingOneHot(OpDef):
 class IndexingOneHotTranspose(OpDef):
     """The transpose of `IndexingOneHot`: zeros but where elements were picked. Inputs: integers, elements, shape."""
 
+    checks_first: ClassVar[bool] = False
     axis: int
 
 
@@ -89,6 +90,7 @@ def _kernel(op: IndexingOneHot, x: Any, index: Any) -> Any:
 
 @rules.kernel.register(IndexingOneHotTranspose)
 def _kernel_transpose(op: IndexingOneHotTranspose, index: Any, change: Any, shape: Any) -> Any:
+    _check(op, shape, change.shape, index)
     flat, places = _places(op, shape, index)
     spread: Any = np.zeros(flat, change.dtype)
     spread[places] = change.reshape(places[1].shape)
