@@ -141,9 +141,20 @@ COND_LT_MOV = row(
     [None, None, lambda x, y, z, out: _number(x < y, out)],
     kinds="biuf",
 )
+
+
+def _switch(x: Any, y: Any) -> Any:
+    """A product with the condition, which is many times faster than `np.where`, unless it meets infinity or NaN."""
+    chosen = x > 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        result = y * chosen
+        squares = np.vdot(result, result) if y.dtype.kind == "f" else 0  # NaN if any element is
+    return result if squares == squares else np.where(chosen, y, _zero(y))
+
+
 SWITCH_GT0 = row(
     "SWITCH_GT0",
-    lambda x, y: np.where(x > 0, y, _zero(y)),
+    _switch,
     [None, lambda x, y, out: _number(x > 0, out)],
     kinds="biuf",
 )
