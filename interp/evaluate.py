@@ -86,12 +86,16 @@ class EvalTransformation(Transformation):
             result = kernel(*inputs)
         except Exception as error:
             if any(isinstance(value, Wrapper) for value in inputs):  # numpy refuses wrappers; so do the checks
-                return self.apply_transformation(op, [self.take(value, op) for value in inputs])
+                return self.apply_transformation(op, self.taken(inputs, op))
             if isinstance(error, InterpError):
                 raise
             explain_failure(op, inputs, error)
             raise
         return result if type(result) is _TUPLE else (result,)
+
+    def taken(self, inputs: Sequence[Any], op: Operator) -> list[Any]:
+        """The bare values behind all inputs."""
+        return [self.take(value, op) for value in inputs]
 
     def take(self, value: Any, op: Operator) -> Any:
         """The bare value behind one that may still be wrapped."""

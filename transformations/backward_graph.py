@@ -119,7 +119,7 @@ class OptimizedBackwardGraph:
     """
 
     __slots__ = (
-        "backward", "copies", "grads_read", "input_has_grad", "keep", "mask", "n_outputs", "precomp",
+        "backward", "copies", "grads_read", "input_has_grad", "keep", "keeps_inputs", "mask", "n_outputs", "precomp",
         "save_for_backward", "shares", "single",
     )  # fmt: skip
 
@@ -143,6 +143,7 @@ class OptimizedBackwardGraph:
         kept_inputs = [i for i in range(n_inputs) if self.save_for_backward[i]]
         kept_outputs = [i for i in range(n_outputs) if self.save_for_backward[n_inputs + i]]
         self.keep = _keeper(kept_inputs, kept_outputs)
+        self.keeps_inputs = kept_inputs == [*range(n_inputs)] and not kept_outputs  # all of them, and nothing else
         constants = source.constants
         self.precomp: Subgraph | None = None
         if ready:
@@ -151,6 +152,14 @@ class OptimizedBackwardGraph:
         self.single = n_outputs == 1 and self.grads_read[0] and not self.shares
         # Of a sum: how many gradients there are, each of them the output gradient as it is.
         self.copies = len(results) if self.single and results == [*cotangents] * len(results) else 0
+
+    def select(
+        self, mask: int, parents: list[Any], slots: list[int] | None
+    ) -> tuple[list[Any], list[int] | None]:
+        """Of the entries and slots of the attached inputs, those whose input has a gradient."""
+        used = [has for i, has in enumerate(self.input_has_grad) if mask >> i & 1]
+        left = [parent for parent, has in zip(parents, used) if has]
+        return left, None if slots is None else [slot for slot, has in zip(slots, used) if has]
 
     def __repr__(self) -> str:
         kept = "".join("x" if save else "." for save in self.save_for_backward)
@@ -273,7 +282,7 @@ def signature(values: Sequence[Any], mask: int) -> Any:
         else:
             parts.append(len(spec))
             shapes.append(spec)
-    return (*parts, *[shapes.index(shape) for shape in shapes])
+    return (*parts, *map(shapes.index, shapes))
 
 
 def _lookup(op: Operator, values: Sequence[Any], mask: int, key: Any, by_shape: bool) -> OptimizedBackwardGraph | None:

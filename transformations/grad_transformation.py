@@ -117,6 +117,7 @@ class GradTransformation(Transformation):
         """Run a computing operator below, and record it where an input is attached."""
         if not op.computes or self._suppressed:
             return self.answer(op, inputs)
+        values: Sequence[Any]
         key: Any = self.scope
         if len(inputs) == 2:  # most often, and then without a loop
             left, right = inputs
@@ -140,13 +141,9 @@ class GradTransformation(Transformation):
             else:
                 return deliver(op, inputs)
         else:
-            mine = [value for value in inputs if self.mine(value)]
-            if not mine:
+            mask, parents, slots, values = _taken_apart(inputs, key)
+            if not mask:
                 return deliver(op, inputs)
-            mask = sum(1 << i for i, value in enumerate(inputs) if self.mine(value))
-            parents = [value.fn for value in mine]
-            slots = [value.index for value in mine] if any(value.index for value in mine) else None
-            values = tuple([value.value if self.mine(value) else value for value in inputs])
         if type(op) in _custom_rules:
             answered = self.differentiate_by_rule(op, inputs, values, mask)
             if answered is not None:
@@ -156,10 +153,11 @@ class GradTransformation(Transformation):
         if graph is None:
             return outputs
         if graph.mask != mask:  # some of the attached inputs have no gradient
-            used = [has for i, has in enumerate(graph.input_has_grad) if mask >> i & 1]
-            parents = [parent for parent, has in zip(parents, used) if has]
-            slots = None if slots is None else [slot for slot, has in zip(slots, used) if has]
-        closure = () if graph.keep is None else graph.keep(values, outputs)
+            parents, slots = graph.select(mask, parents, slots)
+        if graph.keeps_inputs:
+            closure = values
+        else:
+            closure = () if graph.keep is None else graph.keep(values, outputs)
         if graph.precomp is not None:
             closure = (*graph.precomp.run([*values, *outputs]), *closure)
         fn = BackwardGraphWithClosure(op, graph, closure, parents, slots)
@@ -167,10 +165,7 @@ class GradTransformation(Transformation):
             return (GradValue(key, outputs[0], fn, 0),)
         if graph.n_outputs > 1:
             fn.describe(outputs)
-        return [
-            GradValue(key, value, fn, i) if read else value
-            for i, (value, read) in enumerate(zip(outputs, graph.grads_read))
-        ]
+        return _attached(key, fn, outputs, graph.grads_read)
 
     def answer(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         """The operators that ask rather than compute; and all while nothing is recorded."""
@@ -206,10 +201,7 @@ class GradTransformation(Transformation):
         parents = [value.fn if self.mine(value) else None for value in used]
         slots = [value.index if self.mine(value) else 0 for value in used]
         fn = GradFn(op, backward, len(outputs), parents, slots)
-        return [
-            GradValue(key, value, fn, i) if backward.output_requires_grad(i) else value
-            for i, value in enumerate(outputs)
-        ]
+        return _attached(key, fn, outputs, [backward.output_requires_grad(i) for i in range(len(outputs))])
 
     def release_key(self) -> GradKey:
         """Freeze the key and let go of it: from now on the layer passes everything through."""
@@ -235,6 +227,32 @@ class GradTransformation(Transformation):
 
     def __repr__(self) -> str:
         return f"<{self.name}{'' if self.key is None else f' {self.key!r}'}>"
+
+
+# Comprehensions have their place here: within `apply_transformation` they would slow its variables down.
+
+
+def _taken_apart(inputs: Sequence[Any], key: Any) -> tuple[int, list[GradFn], list[int] | None, Sequence[Any]]:
+    """The mask of the attached inputs, their entries and slots (None: all first), and the values below."""
+    mask = 0
+    bit = 1
+    parents: list[GradFn] = []
+    slots: list[int] = []
+    values: list[Any] = []
+    for value in inputs:
+        if type(value) is GradValue and value.scope is key:
+            mask += bit
+            parents.append(value.fn)
+            slots.append(value.index)
+            value = value.value
+        values.append(value)
+        bit += bit
+    return mask, parents, slots if any(slots) else None, tuple(values)
+
+
+def _attached(key: Any, fn: GradFn, outputs: Sequence[Any], which: Sequence[bool]) -> Sequence[Any]:
+    """The outputs of `fn`, those of `which` attached to it."""
+    return [GradValue(key, y, fn, i) if has else y for i, (y, has) in enumerate(zip(outputs, which))]
 
 
 # How the layer answers operators that ask rather than compute.

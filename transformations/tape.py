@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 ndarray = np.ndarray
+_AGE = attrgetter("seq")
 
 
 class GradKey(Scope):
@@ -178,7 +180,7 @@ class _Walk:
                         awaited = True
             if awaited:
                 self.note(fn)
-        entries.sort(key=_age)
+        entries.sort(key=_AGE)
         return entries
 
     def note(self, fn: GradFn) -> None:
@@ -228,6 +230,10 @@ class _Walk:
         slots[index] = _added(slots[index])
         return slots[index]
 
+    def totals(self, fn: GradFn) -> tuple[Any, ...]:
+        """What has come for each of several outputs."""
+        return tuple([self.total(fn, i) for i in range(fn.n_outputs)])
+
     def call_back(self, fn: GradFn, index: int) -> None:
         gradient = self.total(fn, index)
         if gradient is not None and fn.callbacks is not None:
@@ -254,9 +260,8 @@ class _Walk:
                         cotangent = _added(cotangent)
                     gradients = fn.gradients(self.level, (cotangent,))
             else:
-                cotangents = tuple([self.total(fn, i) for i in range(fn.n_outputs)])
+                gradients = fn.gradients(self.level, self.totals(fn))
                 del grads[fn]
-                gradients = fn.gradients(self.level, cotangents)
             if gradients is not None:
                 slots = fn.slots
                 for i, parent in enumerate(fn.parents):
@@ -276,10 +281,6 @@ class _Walk:
                 fn.backward = None
                 fn.closure = fn.parents = ()
                 fn.callbacks = None
-
-
-def _age(fn: GradFn) -> int:
-    return fn.seq
 
 
 def _added(gradient: Any) -> Any:
