@@ -372,3 +372,20 @@ def test_debug_mode_names_the_line_that_made_a_leaked_value() -> None:
         vmap(leaks)(tensor([1.0, 2.0]))
     with pytest.raises(interp.LeakedValueError, match=r"made at test_stack.py:\d+: kept.append"):
         kept[0] + 1.0
+
+
+@pytest.mark.parametrize(
+    ("variable", "wanted"), [("LAMINA_LOG_DISPATCH", "> EvalTransformation: Elemwise"), ("LAMINA_DEBUG", "")]
+)
+def test_the_environment_turns_observation_on(variable: str, wanted: str) -> None:
+    import os
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    code = "import interp, ops; print((interp.tensor(1.0) + 1.0).item())"
+    root = Path(__file__).resolve().parent.parent
+    environment = {**os.environ, variable: "1", "PYTHONPATH": str(root)}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "2.0"
+    assert wanted in result.stderr
