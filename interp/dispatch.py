@@ -487,13 +487,19 @@ def observed(observer: Any) -> Iterator[None]:
 
     Layers registered within the block are seen, and stay on the stack after it as they were left.
     """
-    top = current_level()
-    before = top.observer
-    replace_chain(_rebuild(top, _never, observer if before is None else _Both(before, observer)))
+    before = current_level().observer
+    observe(observer)
     try:
         yield
     finally:
         replace_chain(_rebuild(current_level(), _never, before))
+
+
+def observe(observer: Any) -> None:
+    """From now on, every step of this thread or task is told to `observer`, beside those who observe already."""
+    top = current_level()
+    before = top.observer
+    replace_chain(_rebuild(top, _never, observer if before is None else _Both(before, observer)))
 
 
 def _never(level: Level) -> Level | None:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import attrs
 
 from .basic import GetName, PopScope, PushScope, RenameValue
-from .dispatch import Transformation, apply, current_level, observed
+from .dispatch import Transformation, apply, current_level, observe, observed
 from .errors import Line, user_line
 from .operator import Operator
 from .tensor import Tensor, from_value
@@ -119,9 +119,9 @@ def log_dispatch(stream: TextIO | None = None) -> Iterator[list[Event]]:
 def observe_from_environment() -> None:
     """Log to stderr from now on if LAMINA_LOG_DISPATCH asks for it, and note lines if LAMINA_DEBUG does."""
     if os.environ.get("LAMINA_LOG_DISPATCH", "0") not in ("", "0"):
-        observed(_printer(sys.stderr)).__enter__()
+        observe(_printer(sys.stderr))
     if os.environ.get("LAMINA_DEBUG", "0") not in ("", "0"):
-        observed(_Annotator()).__enter__()
+        observe(_Annotator())
 
 
 def explain(f: Callable[..., Any], *args: Any, stream: TextIO | None = None) -> list[Event]:
