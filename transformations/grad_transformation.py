@@ -154,6 +154,7 @@ class GradTransformation(Transformation):
             return outputs
         if graph.mask != mask:  # some of the attached inputs have no gradient
             parents, slots = graph.select(mask, parents, slots)
+        closure: Any  # a tuple of values
         if graph.keeps_inputs:
             closure = values
         else:
