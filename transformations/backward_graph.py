@@ -72,7 +72,7 @@ def make_backward_graph(
         handles = list(map(from_value, variables))
         n, m = len(specs), len(outputs)
         result = rule(op, handles[:n], handles[n : n + m], handles[n + m :])
-        gradients = _checked(op, result, specs, variables[:n])
+        gradients = checked_changes(op, "vjp", "gradient", "input", result, specs)
         has_grad[:] = [g is not None and w for g, w in zip(gradients, wanted, strict=True)]
         return [g for g, has in zip(gradients, has_grad, strict=True) if has]
 
@@ -81,21 +81,27 @@ def make_backward_graph(
     return BackwardGraph(graph, has_grad, specific) if any(has_grad) else None
 
 
-def _checked(op: Operator, result: Any, specs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def checked_changes(op: Operator, rule: str, change: str, place: str, result: Any, specs: Sequence[Any]) -> list[Any]:
+    """What a derivative rule gave, as values: one for each spec, of its shape and dtype, or None.
+
+    Raises RuleError, which puts the fault with the rule (`rule`: "vjp", `change`: "gradient", `place`: "input").
+    """
     name = type(op).__name__
-    gradients = list(result) if isinstance(result, (list, tuple)) else [result]
-    if len(gradients) != len(specs):
-        raise RuleError(f"the vjp rule of {name} gave {len(gradients)} gradients for {len(specs)} inputs ({op!r})")
+    changes = list(result) if isinstance(result, (list, tuple)) else [result]
+    if len(changes) != len(specs):
+        raise RuleError(
+            f"the {rule} rule of {name} gave {len(changes)} {change}s for {len(specs)} {place}s ({op!r})"
+        )
     values: list[Any] = []
-    for i, (gradient, spec) in enumerate(zip(gradients, specs, strict=True)):
-        value = gradient._value if isinstance(gradient, Tensor) else gradient
+    for i, (given, spec) in enumerate(zip(changes, specs, strict=True)):
+        value = given._value if isinstance(given, Tensor) else given
         values.append(value)
         if value is None:
             continue
         got = spec_of(value)
         if not isinstance(spec, Spec) or got.shape != spec.shape or got.dtype != spec.dtype:
             raise RuleError(
-                f"the vjp rule of {name} gave {got!r} as the gradient of input {i}, which is {spec!r} ({op!r})"
+                f"the {rule} rule of {name} gave {got!r} as the {change} of {place} {i}, which is {spec!r} ({op!r})"
             )
     return values
 

@@ -22,7 +22,7 @@ from interp.tensor import from_value
 from interp.value import spec_of
 from ops.broadcasting import BroadcastTo, shape_value
 
-from .backward_graph import make_backward_graph, shared_shapes, signature
+from .backward_graph import checked_changes, make_backward_graph, shared_shapes, signature
 from .gradient import vjp
 
 __all__ = ["JvpGraph", "is_linear", "jvp_graph_for", "make_jvp_graph"]
@@ -69,32 +69,13 @@ def make_jvp_graph(op: OpDef, inputs: Sequence[Any], inputs_have_tangent: Sequen
             result = rule(op, handles[:n], handles[n : n + m], tangents)
         else:
             result = _transposed(op, specs, handles[:n], handles[n : n + m], tangents)
-        pushed = _checked(op, result, outputs)
+        pushed = checked_changes(op, "jvp", "tangent", "output", result, outputs)
         has_tangent[:] = [tangent is not None for tangent in pushed]
         return [tangent for tangent in pushed if tangent is not None]
 
     tangent_specs = [Spec(specs[i].shape, specs[i].dtype) for i in moving]
     graph, specific = record_flat(body, [*specs, *outputs, *tangent_specs])
     return JvpGraph(graph, has_tangent, specific)
-
-
-def _checked(op: OpDef, result: Any, outputs: Sequence[Spec]) -> list[Any]:
-    name = type(op).__name__
-    pushed = list(result) if isinstance(result, (list, tuple)) else [result]
-    if len(pushed) != len(outputs):
-        raise RuleError(f"the jvp rule of {name} gave {len(pushed)} tangents for {len(outputs)} outputs ({op!r})")
-    values: list[Any] = []
-    for i, (tangent, spec) in enumerate(zip(pushed, outputs, strict=True)):
-        value = tangent._value if isinstance(tangent, Tensor) else tangent
-        values.append(value)
-        if value is None:
-            continue
-        got = spec_of(value)
-        if got.shape != spec.shape or got.dtype != spec.dtype:
-            raise RuleError(
-                f"the jvp rule of {name} gave {got!r} as the tangent of output {i}, which is {spec!r} ({op!r})"
-            )
-    return values
 
 
 def _transposed(
