@@ -42,6 +42,17 @@ class Scaled(Function):
         return dy * 7.0
 
 
+class Cubed(Function):
+    """Keeps its input on itself, as MegEngine's users do; its gradient is twice what it should be."""
+
+    def forward(self, x):
+        self.x = x
+        return x * x * x
+
+    def backward(self, dy):
+        return dy * self.x * self.x * 6.0
+
+
 def close(a, b):
     np.testing.assert_allclose(np.asarray(a.numpy()), np.asarray(b.numpy() if hasattr(b, "numpy") else b), rtol=1e-6)
 
@@ -101,6 +112,16 @@ def test_a_custom_rule_is_kept_under_every_layer(rule, factor) -> None:
     close(jvp(rule, (x,), (x,))[1], wanted(X) * X)
     close(jvp(vmap(rule), (x,), (x,))[1], wanted(X) * X)
     close(vmap(lambda t: jvp(rule, (t,), (t,))[1])(x), wanted(X) * X)
+
+
+def test_what_a_function_keeps_on_itself_goes_through_every_layer() -> None:
+    x = tensor(X)
+    close(grad(lambda x: ops.sum(Cubed()(x)))(x), 6 * X**2)
+    close(grad(lambda x: ops.sum(vmap(lambda r: Cubed()(r))(x)))(x), 6 * X**2)
+    close(grad(lambda x: ops.sum(vmap(vmap(lambda r: Cubed()(r)))(x)))(x), 6 * X**2)
+    close(vmap(vmap(grad(lambda t: Cubed()(t))))(x), 6 * X**2)
+    close(jvp(lambda t: Cubed()(t), (x,), (x,))[1], 6 * X**3)
+    close(grad(lambda x: ops.sum(grad(lambda y: ops.sum(Cubed()(y)))(x)))(x), 12 * X)
 
 
 def test_a_custom_gradient_of_what_is_the_same_for_all_examples_is_summed() -> None:

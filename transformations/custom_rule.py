@@ -75,12 +75,17 @@ class Function:
             several[:] = [isinstance(result, (tuple, list))]
             return [_value(x) for x in (result if several[0] else (result,))]
 
+        def forward(values: Flat) -> tuple[list[Any], Any]:
+            outputs = function(values)
+            return outputs, dict(vars(self))  # what it kept on itself, so that layers may carry it
+
         def backward(residuals: Any, cotangents: Flat) -> list[Any]:
+            vars(self).update(residuals)
             result = self.backward(*[None if c is None else from_value(c) for c in cotangents])
             gradients = list(result) if isinstance(result, (tuple, list)) else [result]
             return [None if g is None else _value(g) for g in gradients]
 
-        op = CustomCall(type(self).__name__, function, lambda values: (function(values), None), backward)
+        op = CustomCall(type(self).__name__, function, forward, backward)
         outputs = apply(op, *operands)
         results = tuple(x if isinstance(x, Tensor) else from_value(x) for x in outputs)
         return results if several[0] else results[0]
