@@ -257,7 +257,9 @@ class Tensor(Handle):
         return self
 
     def _update(self, sign: str, other: Any) -> Tensor:
-        updated = binary(sign, self, other)
+        return self._store(sign, binary(sign, self, other))
+
+    def _store(self, sign: str, updated: Any) -> Tensor:
         if updated is NotImplemented:
             return NotImplemented  # type: ignore[no-any-return]
         if updated.shape != self.shape:
@@ -377,11 +379,17 @@ class Tensor(Handle):
     def __rmatmul__(self, other: Any) -> Any:
         return syntax.meaning("matmul")(other, self)
 
+    def __imatmul__(self, other: Any) -> Tensor:
+        return self._store("@", syntax.meaning("matmul")(self, other))
+
     def __pow__(self, other: Any) -> Any:
         return syntax.meaning("pow")(self, other)
 
     def __rpow__(self, other: Any) -> Any:
         return syntax.meaning("pow")(other, self)
+
+    def __ipow__(self, other: Any) -> Tensor:
+        return self._store("**", syntax.meaning("pow")(self, other))
 
 
 def _restore(array: Any, weak: bool) -> Tensor:

@@ -17,7 +17,7 @@ from interp.tensor import call_one
 from .arithmetic import divide, multiply, negative, square, subtract
 from .comparison import SWITCH_GT0, where
 from .elemwise import Elemwise, Partial, row
-from .exponential import erf, exp
+from .exponential import erfc, exp
 
 __all__ = [
     "gelu", "hsigmoid", "hswish", "leaky_relu", "logsigmoid", "prelu", "relu", "relu6", "sigmoid", "silu", "softplus",
@@ -83,7 +83,7 @@ def _bell(x: Any) -> Any:
 
 
 def _gelu_slope(x: Any) -> Any:
-    return multiply(erf(multiply(x, ROOT_HALF)) + 1.0, 0.5) + x * _bell(x)
+    return multiply(erfc(multiply(x, -ROOT_HALF)), 0.5) + x * _bell(x)
 
 
 def _gelu_curve(x: Any) -> Any:

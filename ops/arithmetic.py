@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from interp import Tensor
+from interp import OperatorError, Tensor
 from interp.tensor import as_operand, call_one, install_sign, syntax
 from interp.value import dtype_of
 
@@ -63,7 +63,14 @@ SAFE_DIV = row(
 
 
 def _power(x: Any, y: Any) -> Any:
-    return np.power(x, y)
+    try:
+        return np.power(x, y)
+    except ValueError:
+        if np.result_type(x, y).kind == "i" and np.any(np.less(y, 0)):
+            raise OperatorError(
+                "pow: an integer to a negative power is not an integer; make one of the two floating"
+            ) from None
+        raise
 
 
 def _by_base(x: Any, y: Any, out: Any) -> Any:
@@ -81,7 +88,7 @@ def _by_exponent(x: Any, y: Any, out: Any) -> Any:
     return where(x == 0, 0.0, multiply(out, log(where(x == 0, 1.0, x))))
 
 
-POW = row("POW", _power, [_by_base, _by_exponent], kinds="iufc", singular=True)
+POW = row("POW", _power, [_by_base, _by_exponent], kinds="iufc", singular=True, takes_numbers=True)
 FLOOR_DIV = row("FLOOR_DIV", np.floor_divide, [None, None], kinds="iuf")
 
 
@@ -226,6 +233,8 @@ def reciprocal(x: Any, /) -> Tensor:
 
 def pow(x1: Any, x2: Any, /) -> Tensor:
     """x1 ** x2. The gradient by the exponent is 0 where the base is 0, that by the base 0 where the exponent is 0.
+
+    Raises OperatorError for an integer to a negative integer power, DTypeError for booleans alone.
 
     >>> pow(2.0, 3.0)
     tensor(8.)

@@ -78,21 +78,32 @@ MIN = row(
 
 
 def _clip(x: Any, lower: Any, upper: Any) -> Any:
-    return np.where(x < lower, lower, np.where(x > upper, upper, x))  # bounds that cross: the lower one first
+    if np.any(lower > upper):  # bounds that cross: the lower one first
+        return np.where(x < lower, lower, np.where(x > upper, upper, x))
+    return np.minimum(np.maximum(x, lower), upper)
 
 
 def _within(x: Any, lower: Any, upper: Any, out: Any) -> Any:
-    return _number(logical_and(x >= lower, x <= upper), out)
+    """1 between the bounds; where x is equal to one (or both), an even share."""
+    from .arithmetic import divide
+
+    inside = _number(logical_and(x >= lower, x <= upper), out)
+    return divide(inside, _number(x == lower, out) + _number(x == upper, out) + 1.0)
+
+
+def _to_lower(x: Any, lower: Any, upper: Any, out: Any) -> Any:
+    return _number(x < lower, out) + _number(x == lower, out) * _within(x, lower, upper, out)
+
+
+def _to_upper(x: Any, lower: Any, upper: Any, out: Any) -> Any:
+    above = logical_and(x >= lower, x > upper)
+    return _number(above, out) + _number(x == upper, out) * _within(x, lower, upper, out)
 
 
 CLIP = row(
     "CLIP",
     _clip,
-    [
-        _within,
-        lambda x, lower, upper, out: _number(x < lower, out),
-        lambda x, lower, upper, out: _number(logical_and(x >= lower, x > upper), out),
-    ],
+    [_within, _to_lower, _to_upper],
     kinds="biuf",
 )
 
@@ -321,6 +332,8 @@ def minimum(x1: Any, x2: Any, /) -> Tensor:
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """`x` kept between `min` and `max`, each of them optional; the result has the dtype of `x`.
+
+    Where `x` is equal to a bound the gradient is shared evenly between them.
 
     >>> import interp
     >>> clip(interp.tensor([-2.0, 0.5, 2.0]), -1.0, 1.0)

@@ -36,6 +36,10 @@ def _imag(x: Any) -> Any:
     return np.imag(x)
 
 
+def _conj(x: Any) -> Any:
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
 REAL = row(
     "REAL", _real, [1], result="real", kinds="biufc",
     vjp=lambda x, out, g: [_unit(x, g, 1)], jvp=lambda x, out, t: real(t),
@@ -45,7 +49,7 @@ IMAG = row(
     vjp=lambda x, out, g: [_unit(x, g, -1j)], jvp=lambda x, out, t: imag(t),
 )  # fmt: skip
 CONJ = row(
-    "CONJ", np.conjugate, [1], vjp=lambda x, out, g: [conj(g)], jvp=lambda x, out, t: conj(t)
+    "CONJ", _conj, [1], vjp=lambda x, out, g: [conj(g)], jvp=lambda x, out, t: conj(t)
 )
 
 

@@ -31,10 +31,11 @@ class Row:
     `kernel` takes arrays of one dtype. `partials` has, for each input, the partial derivative as a function of
     the inputs and the output, written with public functions; or 1 or -1; or None where there is no gradient.
     `result` says how the dtype follows: "same" (the operands' common dtype), "float" (the same, integers
-    becoming the default dtype first), "bool" (compares), "real" (as float, the real counterpart of complex).
-    `kinds` lists the numpy dtype kinds taken. `singular` marks partials that can be infinite or NaN: they are
+    becoming the default dtype first), "bool" (compares), "real" (the same, the real counterpart of complex).
+    `kinds` lists the numpy kinds of common dtype taken. `singular` marks partials that can be infinite or NaN: they are
     multiplied so that a zero cotangent gives a zero gradient. So many leading inputs as `conditions` says are booleans,
-    which take no part in promotion. `vjp(*inputs, output, cotangent)` and `jvp(*inputs, output, *tangents)` replace
+    which take no part in promotion. `takes_numbers`: the kernel takes a Python number beside an array, weakly, as
+    numpy's own functions do. `vjp(*inputs, output, cotangent)` and `jvp(*inputs, output, *tangents)` replace
     what would follow from the partials.
     """
 
@@ -48,6 +49,7 @@ class Row:
     conditions: int = 0
     vjp: Callable[..., Any] | None = None
     jvp: Callable[..., Any] | None = None
+    takes_numbers: bool = False
 
 
 ROWS: dict[str, Row] = {}
@@ -80,11 +82,15 @@ def row(
     conditions: int = 0,
     vjp: Callable[..., Any] | None = None,
     jvp: Callable[..., Any] | None = None,
+    takes_numbers: bool = False,
 ) -> Elemwise:
     """Add a mode to the table and return its operator. Raises OperatorError when the mode exists."""
     if mode in ROWS:
         raise OperatorError(f"Elemwise mode {mode} exists already")
-    ROWS[mode] = Row(mode, kernel, len(partials), tuple(partials), result, kinds, singular, conditions, vjp, jvp)
+    takes_numbers = takes_numbers or (isinstance(kernel, np.ufunc) and len(partials) == 2)
+    ROWS[mode] = Row(
+        mode, kernel, len(partials), tuple(partials), result, kinds, singular, conditions, vjp, jvp, takes_numbers
+    )
     op = Elemwise(mode)
     setattr(Elemwise, mode, op)
     return op
@@ -120,15 +126,14 @@ def result_dtype(row: Row, operands: Sequence[tuple[DType, bool]], op: Any) -> t
         if dtype != _BOOL:
             raise DTypeError(f"{op!r} takes a boolean condition, not {dtype}")
     operands = operands[row.conditions :]
-    for dtype, _ in operands:
-        if dtype.kind not in row.kinds:
-            taken = ", ".join(_KINDS[kind] for kind in row.kinds)
-            raise DTypeError(f"{op!r} takes {taken}; it was given {', '.join(str(d) for d, _ in operands)}")
     dtype, weak = promote(list(operands))
+    if dtype.kind not in row.kinds:
+        taken = ", ".join(_KINDS[kind] for kind in row.kinds)
+        raise DTypeError(f"{op!r} takes {taken}; it was given {', '.join(str(d) for d, _ in operands)}")
     weak = weak and not row.conditions
     if row.result == "bool":
         return dtype, _BOOL, False
-    if row.result != "same" and dtype.kind in "biu":
+    if row.result == "float" and dtype.kind in "biu":
         dtype = default_dtype()
     return dtype, real_counterpart(dtype) if row.result == "real" else dtype, weak
 
@@ -147,13 +152,16 @@ def infer_elemwise(op: Elemwise, *specs: Spec) -> Spec:
 
 # Evaluation. The common cases (arrays of one dtype, an array with a Python scalar) go straight to numpy.
 
+# The dtypes (by numpy's characters) whose results need no cast. Half precision is not among them: scipy has no loops
+# for it and gives wider results.
+_CHARS = {"b": "?", "i": "bhilqp", "u": "BHILQP", "f": "fdg", "c": "FDG"}
+
 
 @rules.kernel.register(Elemwise, per_operator=True)
 def kernel_elemwise(op: Elemwise) -> Callable[..., Any]:
     entry = op.row
-    floats = "fc" if entry.result != "bool" else "biufc"
-    direct = floats if entry.result in ("float", "real", "bool") else entry.kinds
-    direct = "".join(kind for kind in direct if kind in entry.kinds)
+    kinds = [kind for kind in entry.kinds if entry.result != "float" or kind in "fc"]
+    direct = "".join(_CHARS[kind] for kind in kinds)
     if entry.conditions:
         return lambda *arrays: _general(op, entry, arrays)
     if entry.arity == 1:
@@ -167,7 +175,7 @@ def _unary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
     function = entry.kernel
 
     def evaluate(x: Any) -> Any:
-        if type(x) is ndarray and x.dtype.kind in direct:
+        if (type(x) is ndarray or isinstance(x, np.generic)) and x.dtype.char in direct:
             return function(x)
         return _general(op, entry, (x,))
 
@@ -176,12 +184,13 @@ def _unary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
 
 def _binary(op: Elemwise, entry: Row, direct: str) -> Callable[..., Any]:
     function = entry.kernel
-    weakly = isinstance(function, np.ufunc) and "f" in direct  # numpy's own functions take Python numbers weakly
+    weakly = entry.takes_numbers and "f" in direct
+    quick = _FLOAT32 if "f" in direct else None
 
     def evaluate(x: Any, y: Any) -> Any:
         try:
             dtype = x.dtype
-            if dtype is y.dtype and (dtype is _FLOAT32 or dtype.kind in direct):
+            if dtype is y.dtype and (dtype is quick or dtype.char in direct):
                 return function(x, y)
         except AttributeError:  # a Python number beside an array that decides the dtype
             if weakly and type(x) is ndarray and (type(y) is float or type(y) is int) and x.dtype.kind == "f":
@@ -205,6 +214,8 @@ def _general(op: Elemwise, entry: Row, arrays: tuple[Any, ...]) -> Any:
         wide = np.dtype({"f": "float64", "c": "complex128", "b": "bool"}.get(common.kind, "int64"))
         return entry.kernel(*[np.asarray(x, wide) for x in arrays]).item()
     n = entry.conditions
+    if entry.result == "bool" and common.kind in "iu" and entry.takes_numbers:
+        return entry.kernel(*arrays)  # numpy compares with a Python integer that the array's dtype could not hold
     cast = [_in_dtype(op, x, common) for x in arrays[n:]]
     result = entry.kernel(*arrays[:n], *cast)
     return result if result.dtype == dtype else result.astype(dtype)

@@ -11,11 +11,18 @@ from interp.tensor import call_one
 
 from .arithmetic import divide, multiply, negative, reciprocal, safe_divide, square, subtract
 from .elemwise import row
-from .exponential import rsqrt, sqrt
+from .exponential import hypot, rsqrt, sqrt
 
 __all__ = [
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh",
 ]  # fmt: skip
+
+
+def _over_square(side: Any, y: Any, x: Any) -> Any:
+    """side / (x^2 + y^2), without overflow; 0 at the origin."""
+    length = hypot(x, y)
+    return safe_divide(safe_divide(side, length), length)
+
 
 SIN = row("SIN", np.sin, [lambda x, out: cos(x)], result="float")
 COS = row("COS", np.cos, [lambda x, out: negative(sin(x))], result="float")
@@ -40,10 +47,7 @@ ATANH = row("ATANH", np.arctanh, [lambda x, out: reciprocal(subtract(1.0, square
 ATAN2 = row(
     "ATAN2",
     np.arctan2,
-    [
-        lambda y, x, out: safe_divide(x, square(x) + square(y)),
-        lambda y, x, out: negative(safe_divide(y, square(x) + square(y))),
-    ],
+    [lambda y, x, out: _over_square(x, y, x), lambda y, x, out: negative(_over_square(y, y, x))],
     result="float",
     kinds="biuf",
 )
