@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .errors import Line, StackError
+from .errors import Line, RuleError, StackError
 from .operator import Operator
 from .position import Thread, local
 from .value import Scope, Wrapper, settle
@@ -135,11 +135,11 @@ class Transformation:
     @property
     def pos(self) -> int:
         """How many layers lie below this one in the current stack. Raises StackError when it is not on it."""
-        level = current_level()
-        while level.below is not None:
-            if level.layer is self:
-                return level.depth
-            level = level.below
+        for top in _tops():
+            layers = layers_from(top)
+            for index, layer in enumerate(layers):
+                if layer is self:
+                    return len(layers) - 1 - index
         raise StackError(f"{self.name} is not on the current stack:\n{describe_stack()}")
 
     def register(self) -> Transformation:
@@ -164,7 +164,7 @@ class Transformation:
         return self.register_at(pos)
 
     def unregister(self) -> None:
-        """Take the layer off the current stack, wherever it is. Its values settle.
+        """Take the layer off the current stack, wherever it is, at any moment. Its values settle.
 
         Raises StackError when it is not there.
         """
@@ -182,19 +182,37 @@ class Transformation:
 
 
 class Level:
-    """One layer in one stack: the layer and the level below it. Immutable."""
+    """One layer in one stack: the layer, for as long as it is registered as it is now, and the level below it.
 
-    __slots__ = ("below", "depth", "guard", "layer", "observer", "plain")
+    Immutable. A level whose layer was unregistered since (or registered anew, elsewhere) passes everything through.
+    """
 
-    def __init__(self, layer: Transformation, below: Level | None, observer: Any = None) -> None:
+    __slots__ = ("below", "depth", "guard", "layer", "observer", "plain", "scope")
+
+    def __init__(
+        self, layer: Transformation, below: Level | None, observer: Any = None, scope: Scope | None = None
+    ) -> None:
         self.layer = layer
         self.below = below
         self.observer = observer
         self.depth: int = 0 if below is None else below.depth + 1
+        self.scope: Scope = scope or layer.scope or _NO_SCOPE
         # What the level wants to see: computing operators on wrappers of this type, or everything (None).
         self.guard: type[Wrapper] | None = layer.only_wrapped if below is not None and observer is None else None
         # The first level that wants a computing operator none of whose inputs is a wrapper.
         self.plain: Level = below.plain if self.guard is not None and below is not None else self
+
+    @property
+    def gone(self) -> bool:
+        """Whether the layer has left this stack, but the level is still in somebody's chain."""
+        scope = self.layer.scope
+        if scope is None:
+            return not self.layer.registered  # a layer may finish its scope, and stay where it is
+        return scope is not self.scope
+
+    def upon(self, below: Level, observer: Any) -> Level:
+        """The same layer in a changed stack."""
+        return Level(self.layer, below, observer, self.scope)
 
     def deliver(self, op: Operator, values: Sequence[Any]) -> Sequence[Any]:
         """`apply` from this level for a layer: a sequence of values (no handles) in, one out."""
@@ -234,7 +252,7 @@ class Level:
             if level.observer is not None:
                 return _observed(level, thread, op, inputs)
             return layer.apply_transformation(op, inputs)
-        if layer.scope is None:  # unregistered elsewhere, or finished: passes through
+        if layer.scope is not level.scope:  # unregistered since, or finished: passes through
             return below.handle(thread, op, inputs)
         saved = thread.position
         try:
@@ -242,6 +260,8 @@ class Level:
                 thread.position = level
                 return op.through(layer, inputs)
             thread.position = below
+            if level.guard is None:
+                return _answered(layer, op, layer.apply_transformation(op, inputs))
             return layer.apply_transformation(op, inputs)
         finally:
             thread.position = saved
@@ -250,21 +270,43 @@ class Level:
 def _observed(level: Level, thread: Thread, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
     """One step, told to the observer of the stack before and after."""
     layer = level.layer
-    if layer.scope is None and level.below is not None:
+    if layer.scope is not level.scope and level.below is not None:
         return level.below.handle(thread, op, inputs)
     saved = thread.position
     inlined = op.is_program and level.below is not None and op.inlined_by(layer, inputs)
-    thread.position = level if inlined or level.below is None else level.below
     step = level.observer.enter(layer, level.depth, op, inputs)
     try:
+        thread.position = level if inlined or level.below is None else level.below
         outputs = op.through(layer, inputs) if inlined else layer.apply_transformation(op, inputs)
+        outputs = _answered(layer, op, outputs)
     except BaseException as error:
+        thread.position = saved
         level.observer.leave(step, error)
         raise
     finally:
         thread.position = saved
     level.observer.leave(step, outputs)
     return outputs
+
+
+def _answered(layer: Transformation, op: Operator, outputs: Any) -> Sequence[Any]:
+    """What a layer answered, as a sequence of values: Tensors, which public functions return, are taken apart.
+
+    Raises RuleError where it is no sequence.
+    """
+    if type(outputs) is not tuple and type(outputs) is not list and not isinstance(outputs, Sequence):
+        raise RuleError(
+            f"{layer.name} answered {op!r} with {'None' if outputs is None else f'one {type(outputs).__name__}'}; "
+            "apply_transformation must return a sequence of output values, as in `return apply(op, *inputs)`"
+        )
+    for value in outputs:
+        if type(value) is _handle_type or isinstance(value, Handle):
+            return [each._value if isinstance(each, Handle) else each for each in outputs]
+    return outputs
+
+
+_NO_SCOPE = Scope("", opened_at=Line("", 0))
+_NO_SCOPE.close()
 
 
 class _Nothing(Transformation):
@@ -395,12 +437,25 @@ def stack() -> tuple[Transformation, ...]:
     return tuple(layers_from(current_level()))
 
 
-def layers_from(level: Level | None) -> list[Transformation]:
-    layers: list[Transformation] = []
+def levels_from(level: Level | None) -> list[Level]:
+    """This level and those below it, without those whose layer is gone."""
+    levels: list[Level] = []
     while level is not None:
-        layers.append(level.layer)
+        if level.below is None or not level.gone:
+            levels.append(level)
         level = level.below
-    return layers
+    return levels
+
+
+def layers_from(level: Level | None) -> list[Transformation]:
+    return [level.layer for level in levels_from(level)]
+
+
+def _tops() -> list[Level]:
+    """Where the thread stands; within an `apply` also the top of the whole stack."""
+    whole = _chain.get() or _bottom
+    position = local.thread.position
+    return [whole] if position is None else [position, whole]
 
 
 def describe_stack() -> str:
@@ -438,11 +493,11 @@ def _release(layer: Transformation) -> None:
         scope.close()
 
 
-def _register(layer: Transformation, level: Level) -> None:
+def _register(layer: Transformation, chain: Callable[[], Level]) -> None:
     before = current_level()
     _claim(layer)
-    replace_chain(level)
     try:
+        replace_chain(chain())
         layer.on_register()
     except BaseException:
         _release(layer)
@@ -455,14 +510,15 @@ def _rebuild(level: Level, change: Callable[[Level], Level | None], observer: An
     above: list[Level] = []
     changed = change(level)
     while changed is None and level.below is not None:
-        above.append(level)
+        if not level.gone:
+            above.append(level)
         level = level.below
         changed = change(level)
     if changed is None:  # nothing to change but the observer, down to the bottom
         usual = observer is None and level.layer is _bottom.layer
         changed = _bottom if usual else Level(level.layer, None, observer)
     for upper in reversed(above):
-        changed = Level(upper.layer, changed, observer)
+        changed = upper.upon(changed, observer)
     return changed
 
 
@@ -487,19 +543,20 @@ def observed(observer: Any) -> Iterator[None]:
 
     Layers registered within the block are seen, and stay on the stack after it as they were left.
     """
-    before = current_level().observer
-    observe(observer)
+    top = current_level()
+    before = top.observer
+    replace_chain(_rebuild(top, _never, observer if before is None else _Both(before, observer)))
     try:
         yield
     finally:
         replace_chain(_rebuild(current_level(), _never, before))
 
 
-def observe(observer: Any) -> None:
-    """From now on, every step of this thread or task is told to `observer`, beside those who observe already."""
-    top = current_level()
-    before = top.observer
-    replace_chain(_rebuild(top, _never, observer if before is None else _Both(before, observer)))
+def observe_everywhere(observer: Any) -> None:
+    """From now on, every step on stacks that begin here (in new threads, too) is told to `observer`."""
+    global _bottom
+    before = _bottom.observer
+    _bottom = Level(_bottom.layer, None, observer if before is None else _Both(before, observer))
 
 
 def _never(level: Level) -> Level | None:
@@ -514,76 +571,83 @@ def exchanged(change: Callable[[Transformation], Transformation]) -> Iterator[No
     Raises StackError when a layer opened within the block is still open at its end.
     """
     before = current_level()
-    level = before
-    layers: list[Transformation] = []
-    while level.below is not None:
-        layers.append(level.layer)
-        level = level.below
-    for layer in reversed(layers):
-        level = Level(change(layer), level, before.observer)
+    *upper, level = levels_from(before)
+    for each in reversed(upper):
+        layer = change(each.layer)
+        same = layer is each.layer
+        level = each.upon(level, before.observer) if same else Level(layer, level, before.observer)
     replace_chain(level)
     try:
         yield
     finally:
         after = current_level()
         replace_chain(before)
-        if after is not level and sys.exc_info()[0] is None:
+        if list(map(id, layers_from(after))) != list(map(id, layers_from(level))) and sys.exc_info()[0] is None:
             raise StackError("a layer that was opened within the block is still open at its end")
 
 
 def _push(layer: Transformation) -> None:
-    level = current_level()
-    _register(layer, Level(layer, level, level.observer))
+    top = level = current_level()
+    while level.below is not None and level.gone:
+        level = level.below
+    _register(layer, lambda: Level(layer, level, top.observer))
 
 
 def _insert(layer: Transformation, pos: int) -> None:
     top = current_level()
-    if not 1 <= pos <= top.depth + 1:
-        raise StackError(f"{layer.name} cannot be registered at {pos}; positions run from 1 to {top.depth + 1}")
-    layers = layers_from(top)
-    upper, lower = layers[: top.depth + 1 - pos], layers[top.depth + 1 - pos : -1]
-    if any(other.segment < layer.segment for other in upper) or any(other.segment > layer.segment for other in lower):
+    levels = levels_from(top)
+    if not 1 <= pos <= len(levels):
+        raise StackError(f"{layer.name} cannot be registered at {pos}; positions run from 1 to {len(levels)}")
+    upper, lower = levels[:-pos], levels[-pos:]
+    disorder = [each for each in upper if each.layer.segment < layer.segment]
+    disorder += [each for each in lower if each.layer.segment > layer.segment]
+    if disorder:
         raise StackError(
             f"{layer.name} (segment {layer.segment.name}) at position {pos} would break the order of segments "
             f"in this stack, top first:\n{describe_stack()}\nUse register_by_segment(), or nest it with `with`."
         )
 
     def place(level: Level) -> Level | None:
-        return Level(layer, level, top.observer) if level.depth == pos - 1 else None
+        return Level(layer, level, top.observer) if level is lower[0] else None
 
-    _register(layer, _rebuild(top, place, top.observer))
+    _register(layer, lambda: _rebuild(top, place, top.observer))
 
 
 def _holds(level: Level | None, layer: Transformation) -> bool:
-    while level is not None:
-        if level.layer is layer:
-            return True
-        level = level.below
-    return False
+    return any(each.layer is layer for each in levels_from(level)[:-1])  # the bottom is nobody's to take off
 
 
 def _remove(layer: Transformation) -> None:
-    top = current_level()
-    if not _holds(top, layer):
+    if not any(_holds(top, layer) for top in _tops()):
         raise StackError(f"{layer.name} is not registered on the current stack, top first:\n{describe_stack()}")
-
-    def cut(level: Level) -> Level | None:
-        return level.below if level.layer is layer else None
-
     try:
         layer.on_unregister()
     finally:
-        replace_chain(_rebuild(top, cut, top.observer))
+        _cut(layer)
         _release(layer)
+
+
+def _cut(layer: Transformation) -> None:
+    """Take a layer out of the stack, and out of what lies below the thread's position in it."""
+
+    def cut(level: Level) -> Level | None:
+        return level.below if level.layer is layer and not level.gone else None
+
+    position = local.thread.position
+    if position is not None and _holds(position, layer):
+        local.thread.position = _rebuild(position, cut, position.observer)
+    whole = _chain.get()
+    if whole is not None and _holds(whole, layer):
+        rest = _rebuild(whole, cut, whole.observer)
+        _chain.set(None if rest is _bottom else rest)
 
 
 def close(layer: Transformation, orderly: bool) -> None:
     """End the scope of `layer`; an error where it is not the innermost one, unless one is already on its way."""
-    top = current_level()
-    innermost = top.layer is layer
+    innermost = levels_from(current_level())[0].layer is layer
     shown = "" if innermost else describe_stack()
     opened = layer.scope
-    if _holds(top, layer):
+    if any(_holds(top, layer) for top in _tops()):
         _remove(layer)
     elif layer.registered:
         try:

@@ -6,12 +6,15 @@ for the same mistake, so `except ValueError` keeps working around a shape error.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import linecache
 import os
 import sys
 from types import FrameType
 
 import numpy as np
+import optree
 
 __all__ = [
     "DTypeError",
@@ -76,9 +79,10 @@ class StackError(InterpError, RuntimeError):
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ROOMS = tuple(os.path.join(_HOME, room) + os.sep for room in ("interp", "ops", "transformations"))
-
-
 _GENERATED = ("<lamina", "<attrs", "<frozen", "<__array_function__")
+# What stands between user code and Lamina where one calls the other through it.
+_BETWEEN = (contextlib.__file__, functools.__file__, *(os.path.dirname(str(m.__file__)) + os.sep for m in (np, optree)))
+_LONGEST = 120
 
 
 def user_frame() -> FrameType | None:
@@ -86,7 +90,7 @@ def user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_ROOMS) and not name.startswith(_GENERATED):
+        if not name.startswith(_ROOMS) and not name.startswith(_GENERATED) and not name.startswith(_BETWEEN):
             return frame
         frame = frame.f_back
     return None
@@ -105,6 +109,7 @@ class Line:
         if not self.number:
             return self.filename
         text = linecache.getline(self.filename, self.number).strip()
+        text = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
         where = f"{os.path.basename(self.filename)}:{self.number}"
         return f"{where}: {text}" if text else where
 

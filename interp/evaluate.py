@@ -107,7 +107,8 @@ class EvalTransformation(Transformation):
             else:
                 raise LeakedValueError(
                     f"{type(op).__name__} was given {value!r}, which belongs to {value.scope!r}; that transformation "
-                    "is not on this thread's or task's stack, or is not above the place where the value was used"
+                    "is not on this thread's or task's stack, or is not above the place where the value was used."
+                    f" {value.made_where()}".rstrip()
                 )
         return value
 

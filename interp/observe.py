@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 import attrs
 
 from .basic import GetName, PopScope, PushScope, RenameValue
-from .dispatch import Transformation, apply, current_level, observe, observed
+from .dispatch import Transformation, apply, current_level, levels_from, observe_everywhere, observed
 from .errors import Line, user_line
 from .operator import Operator
-from .tensor import Tensor, from_value
+from .tensor import Tensor, as_operand, call_one
 from .value import Wrapper, short
 
 __all__ = [
@@ -52,50 +53,70 @@ class Event:
     error: str | None = None
     seconds: float = 0.0
 
+    @property
+    def came(self) -> str:
+        """What came of it: the outputs, or what was raised."""
+        return f"raised {self.error}" if self.error else f"({', '.join(self.outputs or ())})"
+
     def __str__(self) -> str:
-        came = f"raised {self.error}" if self.error else ", ".join(self.outputs or ())
-        indent = "  " * self.depth
-        return f"{indent}{self.layer}: {self.op!r} ({', '.join(self.inputs)}) -> {came}"
+        return f"{'  ' * self.depth}{self.layer}: {self.op!r} ({', '.join(self.inputs)}) -> {self.came}"
+
+
+Step: TypeAlias = tuple[Event, float]
+
+
+class _Place(threading.local):
+    """Where a thread is: how many steps deep, and whether it is busy describing one."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.busy = False
 
 
 class Observer:
-    """Told by the dispatcher of every step; keeps the events and passes them on."""
+    """Told by the dispatcher of every step, as long as it is `open`; keeps events, or prints them, or both."""
 
-    def __init__(self, before: Callable[[Event], None] | None, after: Callable[[Event], None] | None) -> None:
-        self.events: list[Event] = []
-        self.before = before
-        self.after = after
-        self.depth = 0
+    def __init__(self, events: list[Event] | None, stream: Callable[[], TextIO] | None = None) -> None:
+        self.events = events
+        self.stream = stream
+        self.open = True
+        self.place = _Place()
 
-    def enter(self, layer: Transformation, depth: int, op: Operator, inputs: Sequence[Any]) -> tuple[Event, float]:
-        event = Event(layer.name, op, tuple(map(short, inputs)), self.depth, user_line())
-        self.events.append(event)
-        if self.before is not None:
-            self.before(event)
-        self.depth += 1
+    def enter(self, layer: Transformation, depth: int, op: Operator, inputs: Sequence[Any]) -> Step | None:
+        place = self.place
+        if place.busy or not self.open:  # operators that a value applies to describe itself are no part of the program
+            return None
+        event = Event(layer.name, op, self.described(inputs), place.depth, user_line())
+        if self.events is not None:
+            self.events.append(event)
+        if self.stream is not None:
+            self.print(f"{'  ' * event.depth}> {event.layer}: {event.op!r} ({', '.join(event.inputs)})")
+        place.depth += 1
         return event, time.perf_counter()
 
-    def leave(self, step: tuple[Event, float], outcome: Any) -> None:
+    def leave(self, step: Step | None, outcome: Any) -> None:
+        if step is None:
+            return
         event, start = step
-        self.depth -= 1
         event.seconds = time.perf_counter() - start
+        self.place.depth = event.depth
         if isinstance(outcome, BaseException):
             event.error = f"{type(outcome).__name__}: {outcome}"
         else:
-            event.outputs = tuple(map(short, outcome))
-        if self.after is not None:
-            self.after(event)
+            event.outputs = self.described(outcome)
+        if self.stream is not None and self.open:
+            self.print(f"{'  ' * event.depth}< {event.layer}: {event.came}")
 
+    def described(self, values: Sequence[Any]) -> tuple[str, ...]:
+        self.place.busy = True
+        try:
+            return tuple(map(short, values))
+        finally:
+            self.place.busy = False
 
-def _printer(stream: TextIO) -> Observer:
-    def down(event: Event) -> None:
-        print(f"{'  ' * event.depth}> {event.layer}: {event.op!r} ({', '.join(event.inputs)})", file=stream)
-
-    def up(event: Event) -> None:
-        came = f"raised {event.error}" if event.error else f"({', '.join(event.outputs or ())})"
-        print(f"{'  ' * event.depth}< {event.layer}: {came}", file=stream)
-
-    return Observer(down, up)
+    def print(self, line: str) -> None:
+        assert self.stream is not None
+        print(line, file=self.stream())
 
 
 @contextmanager
@@ -103,69 +124,73 @@ def log_dispatch(stream: TextIO | None = None) -> Iterator[list[Event]]:
     """`with log_dispatch() as events:` every step down and up within the block becomes an event.
 
     With a `stream`, each is also printed there, indented as it goes down. Layers opened within the block are seen,
-    too. Setting LAMINA_LOG_DISPATCH=1 before the import logs everything of the main thread to stderr.
+    too, and so are tasks started in it, up to its end. Setting LAMINA_LOG_DISPATCH=1 before the import prints every
+    step of every thread to stderr.
 
     >>> import interp, ops
     >>> with log_dispatch() as events:
     ...     y = interp.tensor([1.0, 2.0]) * 3.0
     >>> print(events[-1])
-    EvalTransformation: Elemwise(mode='MUL') (float32[2], 3.0) -> float32[2]
+    EvalTransformation: Elemwise(mode='MUL') (float32[2], 3.0) -> (float32[2])
     """
-    observer = Observer(None, None) if stream is None else _printer(stream)
-    with observed(observer):
-        yield observer.events
+    events: list[Event] = []
+    observer = Observer(events, None if stream is None else lambda: stream)
+    try:
+        with observed(observer):
+            yield events
+    finally:
+        observer.open = False  # a task that was started within the block still holds it
 
 
 def observe_from_environment() -> None:
     """Log to stderr from now on if LAMINA_LOG_DISPATCH asks for it, and note lines if LAMINA_DEBUG does."""
     if os.environ.get("LAMINA_LOG_DISPATCH", "0") not in ("", "0"):
-        observe(_printer(sys.stderr))
+        observe_everywhere(Observer(None, lambda: sys.stderr))
     if os.environ.get("LAMINA_DEBUG", "0") not in ("", "0"):
-        observe(_Annotator())
+        observe_everywhere(_Annotator())
 
 
 def explain(f: Callable[..., Any], *args: Any, stream: TextIO | None = None) -> list[Event]:
     """Run `f(*args)` and print one line for each operator at each layer; returns the events.
 
     A line tells the layer, the operator, what went in and out, the time (layers below included), and where in user
-    code it was applied.
+    code it was applied. Where `f` raises, what came before is printed.
 
     >>> import interp, ops
     >>> events = explain(lambda x: ops.exp(x), interp.tensor([0.0]))
-    EvalTransformation ...EXP... float32[1]=[0.] -> float32[1]=[1.] ...
+    EvalTransformation ...EXP... (float32[1]=[0.]) -> (float32[1]=[1.]) ...
     """
-    with log_dispatch() as events:
-        f(*args)
+    events: list[Event] = []
     out = sys.stdout if stream is None else stream
-    for event in events:
-        came = f"raised {event.error}" if event.error else ", ".join(event.outputs or ())
-        where = "  " * event.depth
-        print(
-            f"{where}{event.layer:<20} {event.op!r:<24} {', '.join(event.inputs)} -> {came}"
-            f"   {event.seconds * 1e6:.0f} us   {event.line}",
-            file=out,
-        )
-    return list(events)
+    try:
+        with log_dispatch() as events:
+            f(*args)
+    finally:
+        for event in events:
+            step = f"{'  ' * event.depth}{event.layer:<20} {event.op!r:<24} ({', '.join(event.inputs)}) -> {event.came}"
+            print(f"{step}   {event.seconds * 1e6:.0f} us   {event.line}", file=out)
+    return events
 
 
 class _Annotator:
     """Writes on every value that a layer makes which line of user code asked for it."""
 
-    def enter(self, layer: Transformation, depth: int, op: Operator, inputs: Sequence[Any]) -> None:
-        return None
+    def enter(self, layer: Transformation, depth: int, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        return inputs
 
-    def leave(self, step: None, outcome: Any) -> None:
-        if not isinstance(outcome, BaseException):
-            for value in outcome:
-                if isinstance(value, Wrapper):
-                    value.made_at = user_line()
+    def leave(self, inputs: Sequence[Any], outcome: Any) -> None:
+        if isinstance(outcome, BaseException):
+            return
+        for value in outcome:
+            if isinstance(value, Wrapper) and not any(value is given for given in inputs):
+                object.__setattr__(value, "made_at", user_line())  # a frozen class does not mind
 
 
 @contextmanager
 def debug_mode() -> Iterator[None]:
     """Within the block, every value made by a layer remembers the line that made it; errors about it name that.
 
-    Slow, and off by default. LAMINA_DEBUG=1 set before the import turns it on for the main thread.
+    Slow, and off by default. LAMINA_DEBUG=1 set before the import turns it on in every thread.
     """
     with observed(_Annotator()):
         yield
@@ -188,21 +213,11 @@ def explain_stack() -> tuple[LayerRecord, ...]:
     ['EvalTransformation']
     """
     records = []
-    level = current_level()
-    while level is not None:
-        layer = level.layer
-        held = layer.scope
-        records.append(
-            LayerRecord(
-                layer.name,
-                level.depth,
-                held.name if held is not None and held.name else type(layer).__name__,
-                "" if held is None else str(held.opened_at),
-            )
-        )
-        if level.below is None:
-            break
-        level = level.below
+    levels = levels_from(current_level())
+    for below, level in zip(reversed(range(len(levels))), levels, strict=True):
+        held = level.scope
+        owner = held.name or type(level.layer).__name__
+        records.append(LayerRecord(level.layer.name, below, owner, str(held.opened_at)))
     return tuple(records)
 
 
@@ -220,16 +235,17 @@ def scope(name: str) -> Iterator[None]:
         apply(PopScope(name))
 
 
-def rename(x: Tensor, name: str) -> Tensor:
+def rename(x: Any, name: str) -> Tensor:
     """The same value under a name, which layers and `name_of` see.
 
     >>> import interp
     >>> name_of(rename(interp.tensor(1.0), "w"))
     'w'
     """
-    return from_value(apply(RenameValue(name), x._value)[0])
+    return call_one(RenameValue(name), x)
 
 
-def name_of(x: Tensor) -> str:
+def name_of(x: Any) -> str:
     """The name that a value was given; "" when it has none."""
-    return str(apply(GetName(), x._value)[0])
+    operand = as_operand(x)
+    return str(apply(GetName(), operand._value if isinstance(operand, Tensor) else operand)[0])

@@ -14,7 +14,7 @@ import numpy as np
 from .basic import CreateTensor, GetAttr
 from .dispatch import Handle, apply, deliver, install_handle, method_of
 from .dtypes import DType, default_dtype, dtype_of_scalar
-from .errors import DTypeError, InterpError, ShapeError
+from .errors import DTypeError, ShapeError
 from .operator import Operator
 from .value import Wrapper, dtype_of, settle, shape_of, short
 
@@ -217,10 +217,11 @@ class Tensor(Handle):
         while isinstance(value, Wrapper):
             try:
                 below = value.unwrap() if value.scope.live else value.settled()
-            except InterpError:
-                return f"tensor(<{value!r}, of a finished {value.scope.layer_name}>)"
+            except Exception:  # it has no data without its layer, or does not say what it is made of
+                gone = "" if value.scope.live else f", of a finished {value.scope.layer_name}"
+                return f"tensor(<{short(value)}{gone}>)"
             if below is value:
-                return f"tensor(<{value!r}>)"
+                return f"tensor(<{short(value)}>)"
             value = below
         array = np.asarray(value, None if isinstance(value, (ndarray, np.generic)) else dtype_of_scalar(value))
         text = np.array2string(array, separator=", ", prefix="tensor(")

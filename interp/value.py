@@ -223,10 +223,11 @@ def layers_of(value: Any) -> str:
 
 def short(value: Any) -> str:
     """One line on a value, for logs and errors: dtype and shape, with the data where it is tiny."""
-    if isinstance(value, Wrapper):
-        return repr(value)
     if isinstance(value, (np.ndarray, np.generic)):
         head = f"{value.dtype}[{','.join(map(str, value.shape))}]"
         return f"{head}={np.array2string(np.asarray(value), precision=4)}" if value.size <= 1 else head
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    try:
+        text = repr(value)
+    except Exception as error:  # somebody's own wrapper, say; an error or a log about it must not fail for that
+        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= 60 or isinstance(value, Wrapper) else text[:57] + "..."
