@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from .errors import OperatorError
 from .operator import Operator, OperatorKind
 
 __all__ = [
@@ -20,6 +21,15 @@ __all__ = [
     "PushScope",
     "RenameValue",
 ]
+
+
+def _one_of(options: type[enum.Enum], value: Any) -> Any:
+    """The member of an enumeration that `value` names. Raises OperatorError where there is none."""
+    try:
+        return options(value)
+    except ValueError:
+        names = ", ".join(repr(option.value) for option in options)
+        raise OperatorError(f"{options.__qualname__} is one of {names}, not {value!r}") from None
 
 
 @attrs.frozen
@@ -40,7 +50,7 @@ class GetAttr(Operator):
         TRUTH = "truth"
 
     kind: ClassVar[OperatorKind] = OperatorKind.GET_ATTR_LIKE
-    attr: Attr = attrs.field(converter=Attr)
+    attr: Attr = attrs.field(converter=lambda value: _one_of(GetAttr.Attr, value))
 
 
 @attrs.frozen
@@ -57,7 +67,7 @@ class CreateTensor(Operator):
         CONST = "const"
         NO_TRACE = "no_trace"
 
-    create: Kind = attrs.field(default=Kind.COMMON, converter=Kind)
+    create: Kind = attrs.field(default=Kind.COMMON, converter=lambda value: _one_of(CreateTensor.Kind, value))
     dtype: Any = None
     device: str = "cpu"
 

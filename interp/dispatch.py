@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .errors import Line, RuleError, StackError
+from .errors import Line, OperatorError, RuleError, StackError
 from .operator import Operator
 from .position import Thread, local
 from .value import Scope, Wrapper, settle
@@ -324,6 +324,7 @@ def install_bottom(layer: Transformation) -> None:
     """Say what evaluates at the bottom of every stack; done once, when `interp` is imported."""
     global _bottom
     layer.scope = Scope(layer.name, opened_at=Line("import interp", 0))
+    layer.registered = True
     _bottom = Level(layer, None)
 
 
@@ -361,12 +362,17 @@ def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
                 if not value.scope.live:
                     value = settle(value)
         values.append(value)
-    if plain and op.computes:
-        level = level.plain
-    if level.below is None and level.observer is None:
-        outputs = level.layer.apply_transformation(op, values)
-    else:
-        outputs = level.handle(thread, op, values)
+    try:
+        if plain and op.computes:
+            level = level.plain
+        if level.below is None and level.observer is None:
+            outputs = level.layer.apply_transformation(op, values)
+        else:
+            outputs = level.handle(thread, op, values)
+    except (AttributeError, TypeError):
+        if isinstance(op, Operator):
+            raise
+        raise OperatorError(f"apply takes an operator first, such as ops.Elemwise('ADD'), not {op!r}") from None
     if handles:
         if len(outputs) == 1:
             return (_make_handle(outputs[0]),)

@@ -85,7 +85,7 @@ def dtype_of_scalar(value: object) -> DType:
         return _default.get()
     if kind is complex:
         return complex_counterpart(_default.get())
-    raise DTypeError(f"{kind.__name__} is not a Python scalar")
+    raise DTypeError(f"{kind.__name__} is not a Tensor, an array or a number: {value!r:.60}")
 
 
 def is_floating(dtype: DType) -> bool:

@@ -24,6 +24,7 @@ from .basic import (
 from .dispatch import Segment, Transformation, at_bottom
 from .dtypes import default_dtype, dtype_of_scalar
 from .errors import DTypeError, InterpError, LeakedValueError, LinearAlgebraError, OperatorError, RuleError, ShapeError
+from .host_data import host_array
 from .operator import Operator, memo
 from .value import Scope, Spec, Wrapper, short, spec_of
 
@@ -117,7 +118,14 @@ class EvalTransformation(Transformation):
         rule = _basic.get(type(op))
         if rule is None:
             return op.fallback(inputs)
-        return (rule(self, op, *inputs),) if rule not in _silent else ()
+        try:
+            result = rule(self, op, *inputs)
+        except TypeError:
+            wanted = rule.__code__.co_argcount - 2
+            if len(inputs) == wanted:
+                raise
+            raise OperatorError(f"{op!r} takes {wanted} inputs, not {len(inputs)}") from None
+        return () if rule in _silent else (result,)
 
     def unwrap(self, value: Any) -> Any:
         return self.take(value, GetName())
@@ -145,14 +153,13 @@ def _get_attr(self: EvalTransformation, op: Any, value: Any) -> Any:
 
 
 def _create(self: EvalTransformation, op: Any, data: Any) -> Any:
-    dtype = op.dtype
     if isinstance(data, Wrapper):
         return data
-    if type(data) in _SCALARS:
-        return np.asarray(data, dtype_of_scalar(data) if dtype is None else dtype)
-    if op.create is CreateTensor.Kind.UNIQUE:
-        return np.asarray(data, dtype)
-    return np.array(data, dtype)  # the caller may change his array; a value never changes
+    array = host_array(data, op.dtype)
+    shared = array is data or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
+    if shared and op.create is not CreateTensor.Kind.UNIQUE:
+        return np.array(array)  # the caller may change his array; a value never changes
+    return array
 
 
 def _rename(self: EvalTransformation, op: Any, value: Any) -> Any:

@@ -19,6 +19,7 @@ __all__ = ["Expr", "Subgraph"]
 
 ndarray = np.ndarray
 _GENERATE_UP_TO = 40
+_LINES_BEFORE = 3
 Step = Callable[[Operator, Sequence[Any]], Sequence[Any]]
 SHAPE = GetAttr(GetAttr.Attr.SHAPE)
 
@@ -38,12 +39,15 @@ class Expr:
     __slots__ = ("inputs", "op", "outputs")
 
     def __init__(self, op: Operator, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        self.op = op
+        self.op = SHAPE if type(op) is GetAttr and op == SHAPE else op  # told by identity below
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
 
+    def __reduce__(self) -> Any:
+        return Expr, (self.op, self.inputs, self.outputs)
+
     def __repr__(self) -> str:
-        return f"{_names(self.outputs)} = {self.op!r} {_names(self.inputs)}"
+        return _written(_names(self.outputs), self)
 
 
 class Subgraph:
@@ -61,7 +65,9 @@ class Subgraph:
     }
     """
 
-    __slots__ = ("__weakref__", "_function", "_runs", "constants", "exprs", "inputs", "outputs", "size", "specs")
+    __slots__ = (
+        "__weakref__", "_function", "_runs", "captures", "constants", "exprs", "inputs", "outputs", "size", "specs",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -73,6 +79,8 @@ class Subgraph:
     ) -> None:
         self.inputs = tuple(inputs)
         self.constants = dict(constants)
+        # Whether a constant is some layer's value: then no layer may be passed by, whatever the inputs are.
+        self.captures = any(isinstance(value, Wrapper) for value in self.constants.values())
         self.exprs = tuple(exprs)
         self.outputs = tuple(outputs)
         self.specs = dict(specs or {})
@@ -90,6 +98,9 @@ class Subgraph:
     def validate(self) -> Subgraph:
         """Check that every variable is defined once, before it is used. Raises OperatorError; returns itself."""
         defined: set[int] = set()
+        for var in (*self.inputs, *self.constants, *(var for expr in self.exprs for var in expr.outputs)):
+            if var < 0:
+                raise OperatorError(f"%{var}: variables are numbered from 0")
         for var in (*self.inputs, *self.constants):
             if var in defined:
                 raise OperatorError(f"%{var} is defined twice")
@@ -149,22 +160,21 @@ class Subgraph:
         names: dict[str, Any] = {"shape_of": _shape_of}
         names.update({f"v{var}": value for var, value in self.constants.items()})
         text = ["def run(step, inputs):"]
-        if self.inputs:
-            text.append(f" ({', '.join(f'v{var}' for var in self.inputs)},) = inputs")
+        names_in = "".join(f"v{var}, " for var in self.inputs)
+        text.append(f" ({names_in}) = inputs")
         local = set(self.inputs)
         for i, (expr, dying) in enumerate(self._lines()):
             args = ", ".join(f"v{var}" for var in expr.inputs)
             left = "".join(f"v{var}, " for var in expr.outputs)
             if expr.op is SHAPE:
-                text.append(f" ({left}) = shape_of({args})")
+                line = f" ({left}) = shape_of({args})"
             else:
                 names[f"op{i}"] = expr.op
                 call = f"step(op{i}, ({args}{',' if args else ''}))"
-                text.append(f" ({left}) = {call}" if left else f" {call}")
+                line = f" ({left}) = {call}"
             local.update(expr.outputs)
             dead = [f"v{var}" for var in dying if var in local]
-            if dead:
-                text.append(f" {' = '.join(dead)} = None")
+            text.append(f"{line}; {' = '.join(dead)} = None" if dead else line)
         text.append(f" return [{', '.join(f'v{var}' for var in self.outputs)}]")
         exec(compile("\n".join(text), f"<lamina {self!r}>", "exec"), names)
         return names["run"]  # type: ignore[no-any-return]
@@ -176,20 +186,39 @@ class Subgraph:
     def run_at(self, level: Level, values: Sequence[Any]) -> list[Any]:
         """`run` for somebody who knows where in the stack the thread is: at `level`."""
         function = self._function or self._choose(len(values))
-        for value in values:
-            if type(value) is not ndarray and isinstance(value, Wrapper):
-                break
-        else:  # layers that only care for their wrappers need not be asked
-            level = level.plain
-            if level.below is None and level.observer is None:
-                return function(level.layer.apply_transformation, values)
-            return function(partial(level.handle, local.thread), values)
-        return function(partial(level.handle, local.thread), [settle(value) for value in values])
+        try:
+            if self.captures:
+                return function(level.deliver, values)
+            for value in values:
+                if type(value) is not ndarray and isinstance(value, Wrapper):
+                    break
+            else:  # layers that only care for their wrappers need not be asked
+                level = level.plain
+                if level.below is None and level.observer is None:
+                    return function(level.layer.apply_transformation, values)
+                return function(partial(level.handle, local.thread), values)
+            return function(partial(level.handle, local.thread), [settle(value) for value in values])
+        except ValueError as error:
+            self._explain(error, len(values))
+            raise
+
+    def _explain(self, error: ValueError, given: int) -> None:
+        """Say whose fault a wrong count was, where that is what the error is about."""
+        self._check_inputs(given)
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        if last is not None and last.tb_frame.f_code is getattr(self._function, "__code__", None):
+            expr = self.exprs[last.tb_lineno - _LINES_BEFORE]  # the generated function has a line for each
+            raise RuleError(f"{expr.op!r} gave more or fewer outputs than the program's {len(expr.outputs)}") from None
+
+    def _check_inputs(self, given: int) -> None:
+        if given != len(self.inputs):
+            raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {given}")
 
     def _choose(self, given: int) -> Callable[[Step, Sequence[Any]], list[Any]]:
         """Loop over the program, or generate a function of it where that will pay."""
-        if given != len(self.inputs):
-            raise OperatorError(f"the program takes {len(self.inputs)} inputs, not {given}")
+        self._check_inputs(given)
         self._runs += 1
         if self._runs <= 2 and len(self.exprs) <= _GENERATE_UP_TO:
             return self._interpreted()
@@ -226,6 +255,9 @@ class Subgraph:
         constants = {var: change(value) for var, value in self.constants.items()}
         return Subgraph(self.inputs, constants, self.exprs, self.outputs, self.specs)
 
+    def __reduce__(self) -> Any:
+        return Subgraph, (self.inputs, self.constants, self.exprs, self.outputs, self.specs)
+
     def __str__(self) -> str:
         def typed(var: int) -> str:
             return f"%{var}: {self.specs[var]!r}" if isinstance(self.specs.get(var), Spec) else f"%{var}"
@@ -233,13 +265,16 @@ class Subgraph:
         lines = [f"program({', '.join(map(typed, self.inputs))}) {{"]
         lines += [f"  {typed(var)} = constant {short(value)}" for var, value in self.constants.items()]
         for expr in self.exprs:
-            left = ", ".join(map(typed, expr.outputs))
-            lines.append(f"  {left} = {expr.op!r} {_names(expr.inputs)}".rstrip())
+            lines.append(f"  {_written(', '.join(map(typed, expr.outputs)), expr)}")
         lines.append(f"  return {_names(self.outputs)}".rstrip())
         return "\n".join([*lines, "}"])
 
     def __repr__(self) -> str:
         return f"<program at {id(self):#x}: {len(self.inputs)} inputs, {len(self.exprs)} operators>"
+
+
+def _written(outputs: str, expr: Expr) -> str:
+    return f"{outputs}{' = ' if outputs else ''}{expr.op!r} {_names(expr.inputs)}".rstrip()
 
 
 def _names(variables: Sequence[int]) -> str:

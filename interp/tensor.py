@@ -15,6 +15,7 @@ from .basic import CreateTensor, GetAttr
 from .dispatch import Handle, apply, deliver, install_handle, method_of
 from .dtypes import DType, default_dtype, dtype_of_scalar
 from .errors import DTypeError, ShapeError
+from .host_data import host_array, numeric
 from .operator import Operator
 from .value import Wrapper, dtype_of, settle, shape_of, short
 
@@ -67,22 +68,25 @@ def as_operand(value: Any) -> Any:
 
 def call(op: Operator, *operands: Any) -> tuple[Tensor, ...]:
     """Apply `op` for a public function: any operands in (a tuple is a shape), Tensors out."""
-    return tuple([from_value(value) for value in deliver(op, _values(operands))])
+    return tuple([from_value(value) for value in deliver(op, _values(operands, op))])
 
 
 def call_one(op: Operator, *operands: Any) -> Tensor:
     """`call` for an operator with one output."""
-    return from_value(deliver(op, _values(operands))[0])
+    return from_value(deliver(op, _values(operands, op))[0])
 
 
-def _values(operands: Sequence[Any]) -> list[Any]:
+def _values(operands: Sequence[Any], op: Operator) -> list[Any]:
     values: list[Any] = []
     for x in operands:
         kind = type(x)
         if kind is Tensor:
             x = x._value
         elif kind is not tuple:
-            x = as_operand(x)
+            try:
+                x = as_operand(x)
+            except (DTypeError, ShapeError) as error:
+                raise type(error)(f"{op!r}, input {len(values)}: {error}") from None
             if isinstance(x, Handle):
                 x = x._value
         values.append(x)
@@ -399,11 +403,12 @@ def _restore(array: Any, weak: bool) -> Tensor:
 
 def binary(sign: str, left: Any, right: Any) -> Any:
     """The operator of a sign, applied; NotImplemented where an operand is nothing that it could take."""
+    op = syntax.binary[sign]
     try:
-        values = _values((as_operand(left), as_operand(right)))
+        values = _values((as_operand(left), as_operand(right)), op)  # here a tuple is data, not a shape
     except DTypeError:
         return NotImplemented
-    return from_value(deliver(syntax.binary[sign], values)[0])
+    return from_value(deliver(op, values)[0])
 
 
 def install_sign(sign: str, op: Operator) -> None:
@@ -474,52 +479,14 @@ def _create(data: Any, dtype: Any) -> Any:
         return syntax.meaning("astype")(data, dtype)._value
     if isinstance(data, Wrapper):
         return data
-    array = _host_array(data, dtype)
-    return apply(_COPY, array)[0]
-
-
-def _host_array(data: Any, dtype: Any) -> Any:
-    wanted = None if dtype is None else np.dtype(dtype)
-    if wanted is not None and wanted.kind not in "biufc":
-        raise DTypeError(f"dtype {wanted} is not numeric or boolean")
-    if isinstance(data, (np.ndarray, np.generic)):
-        if data.dtype.kind not in "biufc":
-            raise DTypeError(f"data of dtype {data.dtype} is not numeric or boolean")
-        return data if wanted is None or data.dtype == wanted else data.astype(wanted)
-    if type(data) in _SCALARS:
-        return np.asarray(data, dtype_of_scalar(data) if wanted is None else wanted)
     if isinstance(data, (list, tuple)) and _has_tensor(data):
         stacked = syntax.meaning("from_sequence")(data)
-        return syntax.meaning("astype")(stacked, wanted)._value if wanted is not None else stacked._value
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise ShapeError(f"the data is not a regular array: {error}") from None
-    if array.dtype.kind not in "biufc":
-        raise DTypeError(f"{type(data).__name__} holds something that is not a number: {short(data)}")
-    if wanted is not None:
-        return array.astype(wanted)
-    if hasattr(data, "__array__") or hasattr(data, "__dlpack__") or _holds_array(data):
-        return array
-    return array.astype(_dtype_alone(array))
-
-
-def _dtype_alone(array: Any) -> DType:
-    if array.dtype.kind == "f" or array.dtype.kind == "c":
-        return dtype_of_scalar(0.0 if array.dtype.kind == "f" else 0j)
-    if array.dtype.kind == "i" and (not array.size or (array.min() >= -(2**31) and array.max() < 2**31)):
-        return dtype_of_scalar(0)
-    return array.dtype  # type: ignore[no-any-return]
+        return (stacked if dtype is None else syntax.meaning("astype")(stacked, numeric(dtype)))._value
+    return apply(_COPY, host_array(data, dtype))[0]
 
 
 def _has_tensor(data: Any) -> bool:
     return any(isinstance(x, Handle) or (isinstance(x, (list, tuple)) and _has_tensor(x)) for x in data)
-
-
-def _holds_array(data: Any) -> bool:
-    if isinstance(data, (list, tuple)):
-        return bool(data) and _holds_array(data[0])
-    return isinstance(data, (np.ndarray, np.generic))
 
 
 install_handle(Tensor, from_value)
