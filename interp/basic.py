@@ -32,6 +32,14 @@ def _one_of(options: type[enum.Enum], value: Any) -> Any:
         raise OperatorError(f"{options.__qualname__} is one of {names}, not {value!r}") from None
 
 
+def _attr(value: Any) -> GetAttr.Attr:
+    return _one_of(GetAttr.Attr, value)  # type: ignore[no-any-return]
+
+
+def _kind(value: Any) -> CreateTensor.Kind:
+    return _one_of(CreateTensor.Kind, value)  # type: ignore[no-any-return]
+
+
 @attrs.frozen
 class GetAttr(Operator):
     """Ask one attribute of the one input.
@@ -50,7 +58,7 @@ class GetAttr(Operator):
         TRUTH = "truth"
 
     kind: ClassVar[OperatorKind] = OperatorKind.GET_ATTR_LIKE
-    attr: Attr = attrs.field(converter=lambda value: _one_of(GetAttr.Attr, value))
+    attr: Attr = attrs.field(converter=_attr)
 
 
 @attrs.frozen
@@ -67,7 +75,7 @@ class CreateTensor(Operator):
         CONST = "const"
         NO_TRACE = "no_trace"
 
-    create: Kind = attrs.field(default=Kind.COMMON, converter=lambda value: _one_of(CreateTensor.Kind, value))
+    create: Kind = attrs.field(default=Kind.COMMON, converter=_kind)
     dtype: Any = None
     device: str = "cpu"
 

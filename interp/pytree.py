@@ -7,7 +7,7 @@ from typing import Any
 
 import optree
 
-__all__ = ["flatten", "flatten_with_paths", "leaves_of", "map_leaves", "structure_of", "unflatten"]
+__all__ = ["flatten", "flatten_arguments", "flatten_with_paths", "leaves_of", "map_leaves", "structure_of", "unflatten"]
 
 
 def flatten(
@@ -22,6 +22,14 @@ def flatten_with_paths(tree: Any) -> tuple[list[str], list[Any], Any]:
     """As `flatten`, and for each leaf how it is reached from the root: `[0]['w']`."""
     paths, leaves, structure = optree.tree_flatten_with_path(tree)
     return ["".join(f"[{step!r}]" for step in path) for path in paths], leaves, structure
+
+
+def flatten_arguments(args: tuple[Any, ...]) -> tuple[list[str], list[Any], Any]:
+    """The arguments of a call, flattened; each leaf with how errors call it: `argument 0['w']`."""
+    tree: Any = args
+    paths, leaves, structure = optree.tree_flatten_with_path(tree)
+    names = [f"argument {path[0]}{''.join(f'[{step!r}]' for step in path[1:])}" for path in paths]
+    return names, leaves, structure
 
 
 def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:

@@ -13,7 +13,7 @@ from .evaluate import EvalTransformation, infer
 from .operator import Operator, OperatorKind
 from .position import local
 from .subgraph import SHAPE, Expr, Subgraph
-from .value import Scope, Spec, Wrapper, spec_of
+from .value import Scope, Spec, Wrapper, computed_from, spec_of
 
 __all__ = ["RecordedValue", "Recorder", "record", "record_flat"]
 
@@ -37,6 +37,9 @@ class RecordedValue(Wrapper):
 
     def unwrap(self) -> Any:
         return self
+
+    def source(self) -> str:
+        return self.recorder.source(self.var)
 
     @property
     def shape(self) -> Any:
@@ -78,6 +81,7 @@ class Recorder(Transformation):
         self.constants: dict[int, Any] = {}
         self.specs: dict[int, Any] = {}
         self.read_shapes = False
+        self.names: dict[int, str] = {}
         self._shapes: dict[int, RecordedValue] = {}
         self._known: dict[int, int] = {}
         self.scope = Scope(self.name)
@@ -108,6 +112,14 @@ class Recorder(Transformation):
             self.constants[known] = value  # keeps it alive, so the id stays its own
         return known
 
+    def source(self, var: int) -> str:
+        """How the input is called that a variable was computed from; "" without a name."""
+        wanted = {var}
+        for expr in reversed(self.exprs):
+            if wanted.intersection(expr.outputs):
+                wanted.update(expr.inputs)
+        return next((self.names[var] for var in sorted(wanted) if var in self.names), "")
+
     def mine(self, value: Any) -> bool:
         return isinstance(value, RecordedValue) and value.scope is self.scope
 
@@ -135,8 +147,8 @@ class Recorder(Transformation):
                 return ("cpu",)
             what = "a Python branch on" if op.attr is GetAttr.Attr.TRUTH else "the data of"
             raise TraceError(
-                f"{what} {value!r} was asked for while a program was recorded, when there is no data yet; "
-                "use ops.where to choose by value"
+                f"{what} {value!r}{computed_from(value)} was asked for under {self.scope!r}, while a program was "
+                "recorded, when there is no data yet; use ops.where to choose by value"
             )
         if op.kind is OperatorKind.IDENTITY_LIKE or isinstance(op, CreateTensor):
             return (value,)
@@ -155,8 +167,10 @@ _evaluator = EvalTransformation()
 _evaluator.scope = Scope("EvalTransformation")
 
 
-def record_flat(f: Callable[[list[RecordedValue]], Sequence[Any]], specs: Sequence[Any]) -> tuple[Subgraph, bool]:
-    """Record `f`, from a list of recorded values to a sequence of values.
+def record_flat(
+    f: Callable[[list[RecordedValue]], Sequence[Any]], specs: Sequence[Any], names: Sequence[str] = ()
+) -> tuple[Subgraph, bool]:
+    """Record `f`, from a list of recorded values (called `names` in errors) to a sequence of values.
 
     Returns the program, and whether it holds only for the concrete shapes in `specs`.
     """
@@ -166,6 +180,7 @@ def record_flat(f: Callable[[list[RecordedValue]], Sequence[Any]], specs: Sequen
     thread.position = Level(recorder, None)
     try:
         inputs = [recorder.variable(spec) for spec in specs]
+        recorder.names = {value.var: name for value, name in zip(inputs, names, strict=False)}
         outputs = f(inputs)
     finally:
         thread.position = saved
@@ -183,11 +198,12 @@ def record(f: Callable[..., Any], *specs: Any) -> Subgraph:
     """
     from .tensor import from_value
 
-    leaves, tree = pytree.flatten(specs, is_leaf=lambda leaf: isinstance(leaf, Spec))
+    names, leaves, tree = pytree.flatten_arguments(specs)
+    label = getattr(f, "__name__", type(f).__name__)
     flat = [leaf if isinstance(leaf, Spec) else spec_of(getattr(leaf, "_value", leaf)) for leaf in leaves]
 
     def body(values: list[RecordedValue]) -> list[Any]:
         result = f(*pytree.unflatten(tree, map(from_value, values)))
         return [v._value if isinstance(v, Handle) else v for v in pytree.leaves_of(result)]
 
-    return record_flat(body, flat)[0]
+    return record_flat(body, flat, [f"{name} of {label}" for name in names])[0]

@@ -9,7 +9,7 @@ import numpy as np
 from .dtypes import DType, dtype_of_scalar
 from .errors import DTypeError, LeakedValueError, Line, user_line
 
-__all__ = ["Scope", "Spec", "Value", "Wrapper", "layers_of", "settle", "spec_of"]
+__all__ = ["Scope", "Spec", "Value", "Wrapper", "computed_from", "layers_of", "settle", "spec_of"]
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -84,6 +84,10 @@ class Wrapper:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(f"{self!r} is not an array; take its data through the stack")
+
+    def source(self) -> str:
+        """For errors: the argument of the user's function that it was computed from; "" where that is not known."""
+        return ""
 
     def made_where(self) -> str:
         """For errors: which line made the value, where debug mode has noted it."""
@@ -219,6 +223,12 @@ def layers_of(value: Any) -> str:
         leaves = value.flatten()
         value = leaves[0] if leaves else None
     return " over ".join(names)
+
+
+def computed_from(value: Wrapper) -> str:
+    """For errors: `, computed from argument 0 of f,` where the layer of the value knows that."""
+    source = value.source()
+    return f", computed from {source}," if source else ""
 
 
 def short(value: Any) -> str:

@@ -17,7 +17,7 @@ from interp.dispatch import deliver
 from interp.dtypes import DType, is_floating
 from interp.operator import Operator, OperatorKind
 from interp.tensor import from_value
-from interp.value import Scope, Wrapper, dtype_of, is_weak, shape_of, short, spec_of
+from interp.value import Scope, Wrapper, computed_from, dtype_of, is_weak, layers_of, shape_of, short, spec_of
 
 from .grad_operators import DetachGrad
 from .gradient import name_of, positions_of, value_of, zeros_like
@@ -45,18 +45,22 @@ def register_jvp_rule(owner: type[OpDef], rule: JvpRule, *, replace: bool = Fals
 class DualValue(Wrapper):
     """A primal value and its tangent, of one shape and dtype."""
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("origin", "primal", "tangent")
 
-    def __init__(self, scope: Scope, primal: Any, tangent: Any) -> None:
+    def __init__(self, scope: Scope, primal: Any, tangent: Any, origin: str = "") -> None:
         self.scope = scope
         self.primal = primal
         self.tangent = tangent
+        self.origin = origin  # for errors: which argument it was computed from
+
+    def source(self) -> str:
+        return self.origin
 
     def flatten(self) -> tuple[Any, ...]:
         return (self.primal, self.tangent)
 
     def unflatten(self, leaves: tuple[Any, ...]) -> DualValue:
-        return DualValue(self.scope, leaves[0], leaves[1])
+        return DualValue(self.scope, leaves[0], leaves[1], self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,10 +91,10 @@ class JvpTransformation(Transformation):
     segment: ClassVar[Segment] = Segment.GRAD
     only_wrapped: ClassVar[type[Wrapper] | None] = DualValue
 
-    def dual(self, primal: Any, tangent: Any) -> DualValue:
+    def dual(self, primal: Any, tangent: Any, origin: str = "") -> DualValue:
         """A dual number of this layer."""
         assert self.scope is not None
-        return DualValue(self.scope, primal, tangent)
+        return DualValue(self.scope, primal, tangent, origin)
 
     def takes_program(self, op: Operator) -> bool:
         """Programs with a tangent rule of their own are pushed forward whole."""
@@ -106,13 +110,14 @@ class JvpTransformation(Transformation):
             return self.push(op, inputs, primals)  # type: ignore[arg-type]
         if isinstance(op, GetAttr) and op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA) and self.mine(inputs[0]):
             raise GradError(
-                f"the data of {short(inputs[0])} was read under {self.scope!r}; what is computed from it outside of "
-                "the stack has no tangent. Use stop_gradient(x) first if that is meant, or stay with ops"
+                f"the data of {short(inputs[0])}{computed_from(inputs[0])} was read under {self.scope!r} (layers: "
+                f"{layers_of(inputs[0])}); what is computed from it outside of the stack has no tangent. "
+                "Use stop_gradient(x) first if that is meant, or stay with ops"
             )
         if isinstance(op, DetachGrad):
             return apply(op, primals[0]) if op.everywhere or not self.mine(inputs[0]) else (primals[0],)
         if op.kind is OperatorKind.IDENTITY_LIKE and self.mine(inputs[0]):
-            return (self.dual(apply(op, *primals)[0], inputs[0].tangent),)
+            return (self.dual(apply(op, *primals)[0], inputs[0].tangent, inputs[0].origin),)
         if isinstance(op, CreateTensor):
             return apply(op, *inputs)
         return apply(op, *primals)
@@ -121,22 +126,24 @@ class JvpTransformation(Transformation):
         """Run a computing operator below, and its tangent program where an input has a tangent."""
         mask = 0
         tangents: list[Any] = []
+        origin = ""
         for i, value in enumerate(inputs):
             if self.mine(value):
                 mask += 1 << i
                 tangents.append(value.tangent)
+                origin = origin or value.origin
         if not mask:
             return deliver(op, primals)
         if type(op) in _custom_rules:
             given = [value.tangent if self.mine(value) else None for value in inputs]
             outputs, moves = _custom_rules[type(op)](op, primals, given)
-            return [v if t is None else self.dual(v, t) for v, t in zip(outputs, moves, strict=True)]
+            return [v if t is None else self.dual(v, t, origin) for v, t in zip(outputs, moves, strict=True)]
         outputs = deliver(op, primals)
         graph = jvp_graph_for(op, primals, mask)
         with np.errstate(all="ignore"):
             pushed = iter(graph.graph.run([*primals, *outputs, *tangents]) if any(graph.output_has_tangent) else ())
         return [
-            self.dual(value, next(pushed)) if has else value
+            self.dual(value, next(pushed), origin) if has else value
             for value, has in zip(outputs, graph.output_has_tangent, strict=True)
         ]
 
@@ -154,17 +161,17 @@ def _checked_tangent(f: Callable[..., Any], where: str, primal: Any, tangent: An
 
 def _pushed(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
     """The structure of the output of `f`, its primal leaves, and their tangents."""
-    paths, leaves, tree = pytree.flatten_with_paths(tuple(primals))
+    names, leaves, tree = pytree.flatten_arguments(tuple(primals))
     moves, structure = pytree.flatten(tuple(tangents))
     if structure != tree:
         raise GradError(f"the tangents have the structure {structure}, the primals of {name_of(f)} {tree}")
     layer = JvpTransformation()
     with layer:
         duals = []
-        for path, leaf, move in zip(paths, leaves, moves, strict=True):
-            where = f"argument {path}"
+        for name, leaf, move in zip(names, leaves, moves, strict=True):
             primal = value_of(leaf)
-            duals.append(layer.dual(primal, _checked_tangent(f, where, primal, value_of(move))))
+            tangent = _checked_tangent(f, name, primal, value_of(move))
+            duals.append(layer.dual(primal, tangent, f"{name} of {name_of(f)}"))
         result = f(*pytree.unflatten(tree, list(map(from_value, duals))))
         outputs, out_tree = pytree.flatten(result)
         values = [value_of(leaf) for leaf in outputs]

@@ -15,7 +15,7 @@ from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformat
 from interp.dispatch import current_level, deliver
 from interp.operator import Operator, OperatorKind
 from interp.position import local
-from interp.value import Scope, Wrapper, layers_of, short
+from interp.value import Scope, Wrapper, computed_from, layers_of, short
 
 from .backward_graph import backward_graph_for
 from .grad_operators import (
@@ -263,11 +263,10 @@ def _get_attr(layer: GradTransformation, op: Any, inputs: Sequence[Any]) -> Sequ
     reads = op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA)
     if reads and layer.functional and not layer._suppressed and layer.mine(inputs[0]):
         value = inputs[0]
-        origin = value.fn.origin()
         raise GradError(
-            f"the data of {short(value)}{', computed from ' + origin if origin else ''}, was read under "
-            f"{layer.scope!r} (layers: {layers_of(value)}); what is computed from it outside of the stack has no "
-            "gradient. Use stop_gradient(x) first if that is meant, or stay with ops"
+            f"the data of {short(value)}{computed_from(value)} was read under {layer.scope!r} (layers: "
+            f"{layers_of(value)}); what is computed from it outside of the stack has no gradient. "
+            "Use stop_gradient(x) first if that is meant, or stay with ops"
         )
     return layer.pass_on(op, inputs)
 

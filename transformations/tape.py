@@ -147,6 +147,9 @@ class GradValue(Wrapper):
     def symbolic_spec(self) -> Any:
         return spec_of(self.value)
 
+    def source(self) -> str:
+        return self.fn.origin()
+
     def __repr__(self) -> str:
         return f"GradValue({self.scope.name or 'grad'}#{self.fn.seq}.{self.index}, {short(self.value)})"
 

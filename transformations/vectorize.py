@@ -28,7 +28,7 @@ from interp.dispatch import deliver
 from interp.dtypes import DType
 from interp.operator import Operator, OperatorKind
 from interp.tensor import from_value
-from interp.value import Scope, Wrapper, dtype_of, layers_of, shape_of, short, spec_of
+from interp.value import Scope, Wrapper, computed_from, dtype_of, layers_of, shape_of, short, spec_of
 
 from .gradient import name_of, value_of
 
@@ -45,6 +45,9 @@ class BatchedValue(Wrapper):
         self.value = value
         self.axis = axis
         self.origin = origin  # for errors: which argument it was computed from
+
+    def source(self) -> str:
+        return self.origin
 
     def flatten(self) -> tuple[Any, ...]:
         return (self.value,)
@@ -105,7 +108,7 @@ class VmapTransformation(Transformation):
         if isinstance(op, GetAttr) and op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA, GetAttr.Attr.TRUTH):
             what = "a Python branch on" if op.attr is GetAttr.Attr.TRUTH else "the data of"
             raise TraceError(
-                f"{what} {inputs[0]!r}{_from(inputs[0])} was asked for under {self.scope!r} (layers: "
+                f"{what} {inputs[0]!r}{computed_from(inputs[0])} was asked for under {self.scope!r} (layers: "
                 f"{layers_of(inputs[0])}): it differs between the {self.size} "
                 "examples. Use ops.where to choose by value, or return it from the function to read it"
             )
@@ -177,10 +180,6 @@ class VmapTransformation(Transformation):
         return [self.batched(stack([from_value(row[k]) for row in rows])._value, 0) for k in range(len(rows[0]))]
 
 
-def _from(value: BatchedValue) -> str:
-    return f", computed from {value.origin}," if value.origin else ""
-
-
 @functools.lru_cache(maxsize=1024)
 def _say_once(name: str) -> None:
     warnings.warn(
@@ -202,16 +201,16 @@ def _axes_for(tree: Any, axes: Any, what: str) -> list[Any]:
     raise ShapeError(f"vmap: {what} is {axes!r}, which does not fit the structure {pytree.structure_of(tree)}")
 
 
-def _size_of(f: Any, paths: list[str], values: list[Any], axes: list[Any], size: int | None) -> int:
+def _size_of(f: Any, names: list[str], values: list[Any], axes: list[Any], size: int | None) -> int:
     """How many examples there are. Raises ShapeError where the arguments disagree."""
     found: dict[int, str] = {} if size is None else {size: "axis_size"}
-    for path, value, axis in zip(paths, values, axes, strict=True):
+    for name, value, axis in zip(names, values, axes, strict=True):
         if axis is None:
             continue
         shape = shape_of(value)
         if not -len(shape) <= axis < len(shape):
-            raise ShapeError(f"vmap({name_of(f)}): argument {path} is {short(value)}, which has no axis {axis}")
-        found.setdefault(shape[axis], f"argument {path} ({short(value)}, axis {axis})")
+            raise ShapeError(f"vmap({name_of(f)}): {name} is {short(value)}, which has no axis {axis}")
+        found.setdefault(shape[axis], f"{name} ({short(value)}, axis {axis})")
     if len(found) > 1:
         listed = "; ".join(f"{length} by {where}" for length, where in found.items())
         raise ShapeError(f"vmap({name_of(f)}): the arguments count different numbers of examples: {listed}")
@@ -241,18 +240,18 @@ def vmap(
 
         given = list(in_axes) if isinstance(in_axes, (tuple, list)) else [in_axes] * len(args)
         axes = _axes_for(list(args), given, "in_axes")
-        paths, leaves, structure = pytree.flatten_with_paths(args)
+        names, leaves, structure = pytree.flatten_arguments(args)
         values = [value_of(leaf) for leaf in leaves]
-        size = _size_of(f, paths, values, axes, axis_size)
+        size = _size_of(f, names, values, axes, axis_size)
         layer = VmapTransformation(size)
         with layer:
             wrapped = [
                 from_value(
                     value
                     if axis is None
-                    else layer.batched(value, axis % len(shape_of(value)), f"argument {path} of {name_of(f)}")
+                    else layer.batched(value, axis % len(shape_of(value)), f"{name} of {name_of(f)}")
                 )
-                for path, value, axis in zip(paths, values, axes, strict=True)
+                for name, value, axis in zip(names, values, axes, strict=True)
             ]
             result = f(*pytree.unflatten(structure, wrapped))
             outputs, out_structure = pytree.flatten(result)
