@@ -167,8 +167,8 @@ def explain(f: Callable[..., Any], *args: Any, stream: TextIO | None = None) -> 
             f(*args)
     finally:
         for event in events:
-            step = f"{'  ' * event.depth}{event.layer:<20} {event.op!r:<24} ({', '.join(event.inputs)}) -> {event.came}"
-            print(f"{step}   {event.seconds * 1e6:.0f} us   {event.line}", file=out)
+            step = f"{'  ' * event.depth}{event.layer:<20} {short(event.op):<24} ({', '.join(event.inputs)})"
+            print(f"{step} -> {event.came}   {event.seconds * 1e6:.0f} us   {event.line}", file=out)
     return events
 
 

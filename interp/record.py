@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from . import pytree, rules
-from .basic import CreateTensor, GetAttr
+from .basic import CreateTensor, GetAttr, GetId, GetName, IsScalar
 from .dispatch import Handle, Level, Segment, Transformation
 from .errors import TraceError
 from .evaluate import EvalTransformation, infer
@@ -152,6 +152,10 @@ class Recorder(Transformation):
             )
         if op.kind is OperatorKind.IDENTITY_LIKE or isinstance(op, CreateTensor):
             return (value,)
+        if isinstance(op, IsScalar):
+            return (not value.ndim,)
+        if isinstance(op, (GetName, GetId)):
+            return ("" if isinstance(op, GetName) else id(value),)
         return op.fallback(inputs)
 
     def finish(self, inputs: Sequence[RecordedValue], outputs: Sequence[Any]) -> Subgraph:

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import RuleError
+from .errors import InterpError, RuleError
 from .operator import Operator, forget
 
 __all__ = ["RuleTable", "batch", "infer", "jvp", "kernel", "merge", "tables", "vjp"]
@@ -74,6 +74,7 @@ class RuleTable:
                     raise RuleError(
                         f"{owner.__name__} already has a {self.name} rule; pass replace=True to give it another"
                     )
+            for owner in classes:
                 self._rules[owner] = rule
                 if per_operator:
                     self.per_operator.add(rule)
@@ -103,6 +104,22 @@ class RuleTable:
         if rule is None:
             raise RuleError(self.missing(op))
         return rule
+
+    def run(self, rule: Callable[..., Any], op: Operator, *args: Any) -> Any:
+        """What a rule that is a program answers while it is recorded. An error in it is told as the rule's.
+
+        Raises RuleError where the rule fails by itself; what Lamina raises within it passes, with a note.
+        """
+        try:
+            return rule(op, *args)
+        except InterpError as error:
+            error.add_note(f"in {self.blame(op)}")
+            raise
+        except Exception as error:
+            raise RuleError(f"{self.blame(op)} failed: {type(error).__name__}: {error}") from error
+
+    def blame(self, op: Operator) -> str:
+        return f"the {self.name} rule of {op!r}"
 
     def missing(self, op: Operator) -> str:
         owner = type(op).__name__

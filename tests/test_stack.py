@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
-import interp
 import ops
-from interp import Segment, StackError, Tensor, Transformation, apply, explain_stack, stack, tensor
+from interp import RuleError, Segment, StackError, Transformation, apply, log_dispatch, stack, tensor
 from interp.operator import Operator
 from interp.value import Wrapper
-from transformations import Grad, GradKey, GradTransformation, grad
-
-
-class Note(Transformation):
-    """Keeps the operators that come past."""
-
-    def __init__(self, label: str = "", log: list[str] | None = None) -> None:
-        self.label = label
-        self.log = [] if log is None else log
-
-    @property
-    def name(self) -> str:
-        return f"Note({self.label})"
-
-    def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
-        if op.computes:
-            self.log.append(self.label)
-        return apply(op, *inputs)
+from tests.layers import Note, depth
+from transformations import AttachGrad, Grad, GradKey, GradTransformation, no_grad, vmap
 
 
 class Low(Note):
@@ -43,10 +23,6 @@ class Low(Note):
 
 class High(Note):
     segment = Segment.TOP
-
-
-def depth() -> int:
-    return len(stack())
 
 
 def test_an_operation_goes_through_every_layer_from_the_top_down() -> None:
@@ -168,129 +144,10 @@ def test_a_scope_closed_out_of_order_is_an_error_and_the_stack_is_whole() -> Non
     assert depth() == 1
 
 
-def test_a_generator_suspended_inside_a_scope_is_an_error_at_the_close_out_of_order() -> None:
-    def generator() -> Any:
-        with Note("generator"):
-            yield 1
-            yield 2
-
-    suspended = generator()
-    next(suspended)
-    with pytest.raises(StackError, match="generator suspended"), Note("user"):
-        suspended.close()
-    assert depth() == 1
-    assert (tensor(1.0) + 1.0).item() == 2
-
-
 def test_an_error_within_nested_scopes_is_not_masked() -> None:
     with pytest.raises(ZeroDivisionError), Grad("a"), Grad("b"), Grad("c"):
         _ = 1 / 0
     assert depth() == 1
-
-
-def test_a_dead_layer_in_another_tasks_chain_passes_through() -> None:
-    async def main() -> float:
-        ready, go = asyncio.Event(), asyncio.Event()
-
-        async def child() -> float:
-            ready.set()
-            await go.wait()
-            return (tensor(1.0) + 1.0).item()
-
-        layer = Note("parent")
-        with layer:
-            task = asyncio.create_task(child())
-            await ready.wait()
-        go.set()
-        result = await task
-        assert layer.log == []
-        return result
-
-    assert asyncio.run(main()) == 2.0
-
-
-def test_tasks_suspended_inside_scopes_do_not_see_each_other() -> None:
-    async def one(value: float) -> float:
-        got: list[float] = []
-        x = tensor(value)
-        with Grad(str(value)) as g:
-            g.wrt(x, callback=lambda d: got.append(d.item()))
-            await asyncio.sleep(0.001)
-            y = x * x
-            await asyncio.sleep(0.001)
-            assert depth() == 2
-            g(y, tensor(1.0))
-        return got[0]
-
-    async def main() -> list[float]:
-        return await asyncio.gather(*[one(float(i)) for i in range(20)])
-
-    assert asyncio.run(main()) == [2.0 * i for i in range(20)]
-
-
-def test_to_thread_from_within_a_scope_is_simply_right() -> None:
-    async def main() -> tuple[float, int]:
-        note = Note("task")
-        with note:
-            got = await asyncio.to_thread(lambda: (tensor(2.0) * 3.0).item())
-            return got, len(note.log)
-
-    assert asyncio.run(main()) == (6.0, 1)
-
-
-def test_a_thread_started_within_an_apply_begins_at_the_top() -> None:
-    found: list[int] = []
-
-    class Starts(Note):
-        def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
-            thread = threading.Thread(target=lambda: found.append(depth()))
-            thread.start()
-            thread.join()
-            return apply(op, *inputs)
-
-    with Starts("s"):
-        tensor(1.0) + 1.0
-    assert found
-    assert set(found) == {1}
-
-
-def test_a_gradient_value_in_another_thread_reads_as_a_constant() -> None:
-    got: list[float] = []
-    x = tensor(3.0)
-    with Grad() as g:
-        g.wrt(x)
-        thread = threading.Thread(target=lambda: got.append((x * 2.0).item()))
-        thread.start()
-        thread.join()
-    assert got == [6.0]
-
-
-def test_threads_with_nested_scopes_give_right_results() -> None:
-    stop = time.monotonic() + 10.0
-    failures: list[BaseException] = []
-
-    def work(seed: int) -> None:
-        random = np.random.default_rng(seed)
-        try:
-            while time.monotonic() < stop:
-                a = random.uniform(0.5, 1.5, 3).astype(np.float32)
-                x = tensor(a)
-                got: list[Tensor] = []
-                with Note("n"), Grad() as g:
-                    g.wrt(x, callback=got.append)
-                    y = grad(lambda t: ops.sum(t * t * t))(x)
-                    g(y, tensor(np.ones(3, np.float32)))
-                np.testing.assert_allclose(got[0].numpy(), 6 * a, rtol=1e-5)
-                assert depth() == 1
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 def test_leaving_costs_nothing_that_grows_with_the_values_made() -> None:
@@ -298,7 +155,8 @@ def test_leaving_costs_nothing_that_grows_with_the_values_made() -> None:
         x = tensor(1.0)
         layer = GradTransformation(GradKey())
         layer.register()
-        value = apply(interp_attach(layer), x._value, None)[0]
+        assert layer.key is not None
+        value = apply(AttachGrad(layer.key), x._value, None)[0]
         kept = [apply(ops.Elemwise.ADD, value, value)[0] for _ in range(count)]
         start = time.perf_counter()
         layer.unregister()
@@ -315,77 +173,145 @@ def test_leaving_costs_nothing_that_grows_with_the_values_made() -> None:
     assert large < 20 * small + 1e-4
 
 
-def interp_attach(layer: GradTransformation) -> Operator:
-    from transformations import AttachGrad
-
-    assert layer.key is not None
-    return AttachGrad(layer.key)
+# --- leaving, at any moment
 
 
-def test_explain_stack_tells_names_levels_owners_and_lines() -> None:
-    with Note("mine"), Grad("loss"):
-        records = explain_stack()
-    assert [record.name for record in records] == ["GradTransformation('loss')", "Note(mine)", "EvalTransformation"]
-    assert [record.level for record in records] == [2, 1, 0]
-    assert records[0].owner == "loss"
-    assert "test_stack.py" in records[1].line
+class During(Transformation):
+    """Does something while it handles an operator."""
+
+    def __init__(self, action: Any) -> None:
+        self.action = action
+
+    def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        if op.computes:
+            self.action()
+        return apply(op, *inputs)
 
 
-def test_the_log_shows_steps_down_and_up_and_is_gone_afterwards() -> None:
-    import io
-
-    stream = io.StringIO()
-    x = tensor(2.0)
-    with interp.log_dispatch(stream) as events, Grad() as g:
-        g.wrt(x)
-        x * 3.0
-    text = stream.getvalue()
-    assert "> GradTransformation: Elemwise(mode='MUL')" in text
-    assert "  > EvalTransformation: Elemwise(mode='MUL')" in text
-    assert [e.layer for e in events if "MUL" in repr(e.op)] == ["GradTransformation", "EvalTransformation"]
-    before = len(events)
-    x * 3.0
-    assert len(events) == before
-    with interp.log_dispatch() as outer, interp.log_dispatch() as inner, pytest.raises(interp.ShapeError):
-        tensor([1.0, 2.0]) + tensor([1.0, 2.0, 3.0])
-    assert outer[-1].error == inner[-1].error
-    assert "do not broadcast" in str(outer[-1].error)
+def test_a_layer_may_be_taken_off_in_the_middle_of_the_stack() -> None:
+    log: list[str] = []
+    a, b, c = (Note(label, log).register() for label in "abc")
+    b.unregister()
+    tensor(1.0) + 1.0
+    assert log == ["c", "a"]
+    assert [layer.pos for layer in (c, a)] == [2, 1]
+    a.unregister()
+    c.unregister()
+    assert depth() == 1
 
 
-def test_explain_prints_a_line_an_operator_and_layer(capsys: pytest.CaptureFixture[str]) -> None:
-    interp.explain(grad(lambda x: ops.exp(x)), tensor(0.0))
-    printed = capsys.readouterr().out
-    assert "test_stack.py" in printed
-    assert printed.count("EXP") == 2
+@pytest.mark.parametrize("where", ["below", "above"])
+def test_a_layer_may_leave_while_an_operator_is_on_its_way(where: str) -> None:
+    leaving = Note("leaving")
+    if where == "below":
+        leaving.register()
+    with During(lambda: leaving.registered and leaving.unregister()):
+        if where == "above":
+            leaving.register()
+        for _ in range(2):
+            assert (tensor(1.0) + 1.0).item() == 2
+        assert depth() == 2
+        assert not leaving.registered
+    assert depth() == 1
+    assert leaving.log == (["leaving"] if where == "above" else [])
 
 
-def test_debug_mode_names_the_line_that_made_a_leaked_value() -> None:
-    from transformations import vmap
+def test_a_layer_may_take_itself_off_while_it_handles_an_operator() -> None:
+    class Once(Transformation):
+        def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+            if op.computes:
+                self.unregister()
+            return apply(op, *inputs)
 
-    kept: list[Tensor] = []
-
-    def leaks(x: Tensor) -> Tensor:
-        kept.append(x * 2.0)
-        return x
-
-    with interp.debug_mode():
-        vmap(leaks)(tensor([1.0, 2.0]))
-    with pytest.raises(interp.LeakedValueError, match=r"made at test_stack.py:\d+: kept.append"):
-        kept[0] + 1.0
+    once = Once()
+    once.register()
+    assert (tensor(1.0) + 1.0).item() == 2
+    assert depth() == 1
+    with pytest.raises(StackError, match="not registered"):
+        once.unregister()
 
 
-@pytest.mark.parametrize(
-    ("variable", "wanted"), [("LAMINA_LOG_DISPATCH", "> EvalTransformation: Elemwise"), ("LAMINA_DEBUG", "")]
-)
-def test_the_environment_turns_observation_on(variable: str, wanted: str) -> None:
-    import os
-    import subprocess
-    import sys
-    from pathlib import Path
+def test_pos_counts_what_is_below_also_within_an_apply() -> None:
+    seen: list[int] = []
+    with Note("below"):
+        layer = During(lambda: seen.append(layer.pos))
+        with layer, Note("above"):
+            tensor(1.0) + 1.0
+    assert seen == [2]
 
-    code = "import interp, ops; print((interp.tensor(1.0) + 1.0).item())"
-    root = Path(__file__).resolve().parent.parent
-    environment = {**os.environ, variable: "1", "PYTHONPATH": str(root)}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "2.0"
-    assert wanted in result.stderr
+
+def test_the_evaluator_stays() -> None:
+    bottom = stack()[-1]
+    for change in (bottom.register, bottom.unregister):
+        with pytest.raises(StackError):
+            change()
+    assert stack() == (bottom,)
+    assert (tensor(1.0) + 1.0).item() == 2
+
+
+def test_a_layer_that_left_is_in_nobodys_way() -> None:
+    """The chain that an outer block keeps may still hold it; nobody sees it there."""
+    gone = Note("gone")
+    gone.register()
+    with Grad(), no_grad():
+        gone.unregister()
+        assert gone not in stack()
+        low = Note("low")
+        low.register_at(1)
+        assert low.pos == 1
+        low.unregister()
+    assert gone not in stack()
+    with gone:  # and does not come back where it was
+        assert stack().count(gone) == 1
+    assert gone.log == []
+
+
+def test_a_changed_chain_takes_what_nests_properly() -> None:
+    with Note("outer"), no_grad():
+        with log_dispatch() as events, Note("inner"):
+            tensor(1.0) + 1.0
+        low = Note("low").register_at(1)
+        low.unregister()
+        assert {event.layer for event in events} == {"Note(inner)", "Note(outer)", "EvalTransformation"}
+    with pytest.raises(StackError, match="still open"), no_grad():
+        left = Note("left").register()
+    assert left not in stack()
+    left.__exit__(ValueError, None, None)
+
+
+# --- what a layer may answer
+
+
+@pytest.mark.parametrize("answer", [lambda y: None, lambda y: y[0], lambda y: 3.0, lambda y: tensor(1.0)])
+def test_a_layer_that_answers_no_sequence_is_told_so(answer: Any) -> None:
+    class Wrong(Transformation):
+        def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Any:
+            outputs = apply(op, *inputs)
+            return answer(outputs) if op.computes else outputs
+
+    with Wrong(), pytest.raises(RuleError, match=r"Wrong answered Elemwise.*must return a sequence"):
+        tensor([1.0, 2.0]) * 2.0
+    assert depth() == 1
+
+
+def test_a_layer_may_answer_with_public_functions() -> None:
+    class Squares(Transformation):
+        def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+            return [ops.square(tensor(inputs[0]))] if op.computes else apply(op, *inputs)
+
+    with Squares():
+        y = ops.exp(tensor([3.0]))
+        assert (type(y._value).__name__, y.tolist()) == ("ndarray", [9.0])
+        assert vmap(ops.exp)(tensor([[2.0], [3.0]])).tolist() == [[4.0], [9.0]]
+
+
+def test_a_stack_too_deep_for_python_is_an_error_and_the_stack_is_whole() -> None:
+    layers = [Note(str(i)).register() for i in range(3000)]
+    try:
+        with pytest.raises(RecursionError):
+            tensor(1.0) + 1.0
+        assert depth() == 3001
+    finally:
+        for layer in reversed(layers):
+            layer.unregister()
+    assert (tensor(1.0) + 1.0).item() == 2

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from interp import RuleError, Spec, Subgraph, Tensor, rules
+from interp import DTypeError, RuleError, Spec, Subgraph, Tensor, rules
 from interp.dtypes import is_floating
 from interp.evaluate import infer
 from interp.operator import Operator, memo
@@ -71,7 +71,7 @@ def make_backward_graph(
     def body(variables: list[Any]) -> list[Any]:
         handles = list(map(from_value, variables))
         n, m = len(specs), len(outputs)
-        result = rule(op, handles[:n], handles[n : n + m], handles[n + m :])
+        result = rules.vjp.run(rule, op, handles[:n], handles[n : n + m], handles[n + m :])
         gradients = checked_changes(op, "vjp", "gradient", "input", result, specs)
         has_grad[:] = [g is not None and w for g, w in zip(gradients, wanted, strict=True)]
         return [g for g, has in zip(gradients, has_grad, strict=True) if has]
@@ -87,6 +87,10 @@ def checked_changes(op: Operator, rule: str, change: str, place: str, result: An
     Raises RuleError, which puts the fault with the rule (`rule`: "vjp", `change`: "gradient", `place`: "input").
     """
     name = type(op).__name__
+    if result is None:
+        raise RuleError(
+            f"the {rule} rule of {name} returned nothing; return one {change} for each {place} (None: there is none)"
+        )
     changes = list(result) if isinstance(result, (list, tuple)) else [result]
     if len(changes) != len(specs):
         raise RuleError(
@@ -98,7 +102,10 @@ def checked_changes(op: Operator, rule: str, change: str, place: str, result: An
         values.append(value)
         if value is None:
             continue
-        got = spec_of(value)
+        try:
+            got = spec_of(value)
+        except DTypeError as error:
+            raise RuleError(f"the {rule} rule of {name} gave no {change} of {place} {i}: {error}") from None
         if not isinstance(spec, Spec) or got.shape != spec.shape or got.dtype != spec.dtype:
             raise RuleError(
                 f"the {rule} rule of {name} gave {got!r} as the {change} of {place} {i}, which is {spec!r} ({op!r})"

@@ -66,7 +66,7 @@ def make_jvp_graph(op: OpDef, inputs: Sequence[Any], inputs_have_tangent: Sequen
         for i, tangent in zip(moving, handles[n + m :], strict=True):
             tangents[i] = tangent
         if rule is not None:
-            result = rule(op, handles[:n], handles[n : n + m], tangents)
+            result = rules.jvp.run(rule, op, handles[:n], handles[n : n + m], tangents)
         else:
             result = _transposed(op, specs, handles[:n], handles[n : n + m], tangents)
         pushed = checked_changes(op, "jvp", "tangent", "output", result, outputs)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from interp import (
+    CreateTensor,
     GetAttr,
+    IsScalar,
     OpDef,
     RuleError,
     Segment,
@@ -112,9 +114,13 @@ class VmapTransformation(Transformation):
                 f"{layers_of(inputs[0])}): it differs between the {self.size} "
                 "examples. Use ops.where to choose by value, or return it from the function to read it"
             )
+        if isinstance(op, GetAttr) and op.attr is GetAttr.Attr.SHAPE:
+            return (inputs[0].shape,)
+        if isinstance(op, IsScalar):
+            return (not inputs[0].ndim,)
         values = [value.value if m else value for value, m in zip(inputs, mine, strict=True)]
         outputs = apply(op, *values)
-        if op.kind is OperatorKind.IDENTITY_LIKE:
+        if op.kind is OperatorKind.IDENTITY_LIKE or isinstance(op, CreateTensor):
             return [self.batched(outputs[0], inputs[0].axis)]
         return outputs
 
@@ -126,7 +132,11 @@ class VmapTransformation(Transformation):
         if rule is None:
             return self.loop(op, values, axes)
         handles = [value if isinstance(value, tuple) else from_value(value) for value in values]
-        outputs, out_axes = rule(op, self.size, handles, axes)
+        try:
+            outputs, out_axes = rule(op, self.size, handles, axes)
+        except Exception as error:
+            error.add_note(f"in {rules.batch.blame(op)}")
+            raise
         if len(outputs) != len(out_axes):
             raise RuleError(
                 f"the batch rule of {type(op).__name__} gave {len(outputs)} outputs and {len(out_axes)} axes"
@@ -134,13 +144,14 @@ class VmapTransformation(Transformation):
         results = []
         for output, axis in zip(outputs, out_axes, strict=True):
             value = getattr(output, "_value", output)
-            if axis is not None and shape_of(value)[axis] != self.size:
+            shape = shape_of(value)
+            if axis is not None and not (-len(shape) <= axis < len(shape) and shape[axis] == self.size):
                 raise RuleError(
                     f"the batch rule of {type(op).__name__} says that axis {axis} of {short(value)} counts the "
                     f"{self.size} examples"
                 )
             origin = next(value.origin for value, m in zip(inputs, mine, strict=True) if m)
-            place = None if axis is None else axis % max(1, len(shape_of(value)))
+            place = None if axis is None else axis % len(shape)
             results.append(value if place is None else self.batched(value, place, origin))
         return results
 
