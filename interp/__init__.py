@@ -34,7 +34,7 @@ from .errors import (
 from .evaluate import EvalTransformation, infer
 from .observe import debug_mode, explain, explain_stack, log_dispatch, name_of, observe_from_environment, rename, scope
 from .operator import OpDef, Operator, OperatorKind
-from .record import record
+from .recorder import record
 from .subgraph import Expr, Subgraph
 from .tensor import Tensor, tensor
 from .value import Scope, Spec, Value, Wrapper

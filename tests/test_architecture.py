@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -56,10 +59,56 @@ def test_the_core_names_no_operator_and_no_transformation() -> None:
 
 def test_no_module_of_transformations_is_named_as_one_of_its_functions() -> None:
     modules = {path.stem for path in (ROOT / "transformations").glob("*.py")} - {"__init__", "testing"}
-    functions = {name for name in transformations.__all__ if name[:1].islower()}
-    assert modules & functions <= {"no_grad", "why_zero"}
-    for name in modules & functions:
-        assert callable(getattr(transformations, name))
+    assert not modules & set(transformations.__all__)
+
+
+@pytest.mark.parametrize("package", [interp, ops, ops.nn, ops.linalg, transformations], ids=lambda p: p.__name__)
+def test_a_public_name_is_the_function_where_a_module_is_called_the_same(package: ModuleType) -> None:
+    """Which of the two `package.name` is must not depend on what was imported first."""
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+        if module.name in getattr(package, "__all__", ()) and module.name != "rules":
+            assert callable(getattr(package, module.name))
+    code = (
+        f"import {package.__name__} as p; print(sorted(n for n in vars(p) if callable(getattr(p, n)) and n[0] != '_'))"
+    )
+    alone = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert alone.stdout.strip() == str(
+        sorted(n for n in vars(package) if callable(getattr(package, n)) and n[0] != "_")
+    )
+
+
+@pytest.mark.parametrize(
+    "first", ["interp", "ops", "transformations", "transformations.testing", "ops.nn", "interp.tensor"]
+)
+def test_every_package_can_be_the_first_that_is_imported(first: str) -> None:
+    code = f"import {first}, interp, ops; print((interp.tensor([1.0, 2.0]) * 2).tolist(), ops.exp(0.0).item())"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == "[2.0, 4.0] 1.0"
+
+
+def test_interp_alone_says_what_is_missing() -> None:
+    code = "import interp; interp.tensor([1.0]) @ interp.tensor([1.0])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "`import ops` installs one" in result.stderr
+    code = "import interp; interp.tensor([1.0]) + interp.tensor([1.0])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "TypeError" in result.stderr or "`import ops`" in result.stderr
+
+
+def test_the_names_of_the_design_are_public() -> None:
+    promised = {
+        interp: "tensor Tensor apply stack Operator OperatorKind OpDef Value Transformation Subgraph GetAttr CreateTensor "
+        "Wrapper rules record explain explain_stack log_dispatch is_compiled InterpError ShapeError DTypeError RuleError "
+        "GradError TraceError LeakedValueError debug_mode scope rename name_of",
+        transformations: "EvalTransformation GradTransformation VmapTransformation JvpTransformation GradKey AttachGrad "
+        "GradBackward IsAttachedTo SetGrad GetBackwardClosure DetachGrad GetGradKey InsertGradCallback CustomBackward "
+        "register_grad_rule make_backward_graph Grad GradManager Function no_grad stop_gradient custom_vjp custom_jvp "
+        "grad value_and_grad vjp jvp linearize jacrev jacfwd hessian hvp vmap",
+    }
+    for package, names in promised.items():
+        assert set(names.split()) <= set(package.__all__)
+        assert len(set(package.__all__)) == len(package.__all__)
 
 
 def test_ops_alone_computes() -> None:

@@ -7,6 +7,7 @@ by name, and everything uses what a transformation in a user's own file can use.
 from interp import EvalTransformation
 
 from .backward_graph import BackwardGraph, OptimizedBackwardGraph, make_backward_graph
+from .broken_links import why_zero
 from .custom_call import CustomCall
 from .custom_rule import Function, custom_jvp, custom_vjp
 from .forward_mode import DualValue, JvpTransformation, jacfwd, jvp, linearize, register_jvp_rule
@@ -24,10 +25,9 @@ from .grad_operators import (
 from .grad_scope import Grad, GradManager
 from .grad_transformation import GradTransformation, register_grad_rule
 from .gradient import grad, hessian, hvp, jacrev, stop_gradient, value_and_grad, vjp
-from .no_grad import no_grad
+from .suppression import no_grad
 from .tape import BackwardGraphWithClosure, CustomBackward, GradFn, GradKey, GradSlot, GradValue, OutputAttr
 from .vectorize import BatchedValue, VmapTransformation, vmap
-from .why_zero import why_zero
 
 __all__ = [
     "AttachGrad",

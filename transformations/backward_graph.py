@@ -17,7 +17,7 @@ from interp import DTypeError, RuleError, Spec, Subgraph, Tensor, rules
 from interp.dtypes import is_floating
 from interp.evaluate import infer
 from interp.operator import Operator, memo
-from interp.record import record_flat
+from interp.recorder import record_flat
 from interp.subgraph import SHAPE, Expr
 from interp.tensor import from_value
 from interp.value import spec_of

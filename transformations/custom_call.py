@@ -15,7 +15,7 @@ import numpy as np
 
 from interp import OpDef, RuleError, Tensor, TraceError, Transformation, Wrapper, apply, pytree
 from interp.dispatch import Level, at_level, current_level
-from interp.record import record_flat
+from interp.recorder import record_flat
 from interp.tensor import from_value
 from interp.value import spec_of
 from ops.broadcasting import BroadcastTo, shape_value

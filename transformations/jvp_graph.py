@@ -16,7 +16,7 @@ from interp import OpDef, RuleError, Spec, Subgraph, Tensor, apply, rules
 from interp.dtypes import is_floating
 from interp.evaluate import infer
 from interp.operator import memo
-from interp.record import record_flat
+from interp.recorder import record_flat
 from interp.subgraph import SHAPE
 from interp.tensor import from_value
 from interp.value import spec_of
