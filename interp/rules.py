@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import InterpError, RuleError
+from .errors import InterpError, RuleError, user_line
 from .operator import Operator, forget
 
 __all__ = ["RuleTable", "batch", "infer", "jvp", "kernel", "merge", "tables", "vjp"]
@@ -122,10 +122,12 @@ class RuleTable:
         return f"the {self.name} rule of {op!r}"
 
     def missing(self, op: Operator) -> str:
+        """For errors: which rule `op` lacks, what to write, and where the operator was applied."""
         owner = type(op).__name__
         return (
             f"{owner} has no {self.name} rule, so {self.effect}. Write one beside the operator:\n"
-            f"    @rules.{self.name}.register({owner})\n    def {self.name}_{owner.lower()}{self.signature}: ..."
+            f"    @rules.{self.name}.register({owner})\n    def {self.name}_{owner.lower()}{self.signature}: ...\n"
+            f"It was applied at {user_line()}"
         )
 
     def classes(self) -> list[type[Operator]]:

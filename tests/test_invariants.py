@@ -21,8 +21,9 @@ import ops
 from interp import LeakedValueError, OpDef, Spec, Transformation, apply, rules, tensor
 from interp.operator import _LIMIT, Memo, Operator, _memos, memo
 from interp.value import Wrapper
+from tests.layers import Box
 from tests.samples import all_samples
-from transformations import Grad, grad, make_backward_graph, vmap
+from transformations import Grad, grad, jvp, make_backward_graph, vmap
 from transformations.backward_graph import OptimizedBackwardGraph
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,41 @@ def test_gone_means_transparent_or_a_leak_that_says_so() -> None:
         kept[0] * 2.0
 
 
+def test_what_a_scope_made_is_plain_when_it_is_over_and_what_a_function_made_is_a_leak() -> None:
+    x, kept = tensor([1.0, 2.0]), {}
+    with Grad() as g, Box():
+        g.wrt(x)
+        kept["scope"] = x * 2.0
+    grad(lambda t: ops.sum(kept.setdefault("grad", t * 2.0)))(x)
+    assert {name: (y + 1.0).tolist() for name, y in kept.items()} == {"scope": [3, 5], "grad": [3, 5]}
+    leaks: dict[str, Any] = {}
+    vmap(lambda t: leaks.setdefault("VmapTransformation", t * 2.0))(x)
+    jvp(lambda t: leaks.setdefault("JvpTransformation", t * 2.0), (x,), (x,))
+    interp.record(lambda t: leaks.setdefault("Recorder", t * 2.0), Spec((2,), "float32"))
+    for name, y in leaks.items():
+        with pytest.raises(LeakedValueError, match=f"outlived the transformation that made it: {name}, opened at test_"):
+            y + 1.0
+        with pytest.raises(LeakedValueError, match=name):
+            y.numpy()
+        assert "finished" in repr(y)
+
+
+def test_a_missing_rule_is_told_with_the_line_that_applied_the_operator() -> None:
+    @attrs.frozen
+    class Unruled(OpDef):
+        pass
+
+    with pytest.raises(interp.RuleError, match=r"test_invariants.py:\d+: apply\(Unruled\(\), tensor"):
+        apply(Unruled(), tensor(1.0))
+    rules.kernel.register(Unruled)(lambda op, x: x)
+    with pytest.raises(interp.RuleError, match=r"(?s)register\(Unruled\).*return apply\(Unruled\(\), x\)\[0\]  # here"):
+
+        def f(x):
+            return apply(Unruled(), x)[0]  # here
+
+        grad(f)(tensor(1.0))
+
+
 def test_open_both_ways() -> None:
     """An operator and a layer of this file work with everything, each in both orders."""
 
@@ -121,8 +157,6 @@ def test_open_both_ways() -> None:
     assert grad(lambda t: ops.sum(grad(lambda u: ops.sum(cube(u)))(t)))(x).tolist() == [6, 12, 18]
     with pytest.warns(UserWarning, match="Cube example by example"):
         assert vmap(grad(cube))(x).tolist() == wanted
-    from transformations import jvp
-
     assert jvp(cube, (x,), (tensor([1.0, 1.0, 1.0]),))[1].tolist() == wanted  # derived: there is no jvp rule
     with Count() as count:
         grad(lambda t: ops.sum(cube(t)))(x)
@@ -162,6 +196,16 @@ def test_caches_are_bounded() -> None:
     for n in range(2000):
         entry.remember(n, n)
     assert len(entry.programs) <= 512
+
+
+def test_caches_of_what_inference_said_are_bounded() -> None:
+    before = len(_memos)
+    for n in range(1, 600):
+        ops.broadcast_to(tensor(1.0), (n,))
+        grad(lambda t: ops.sum(ops.broadcast_to(t, (n,))))(tensor(1.0))  # noqa: B023
+    assert len(_memos) - before < 20  # a shape is an operand and makes no new operator
+    for entry in _memos.values():
+        assert len(entry.programs) <= 512
 
 
 def test_caches_are_safe_under_threads() -> None:

@@ -33,7 +33,7 @@ from interp import (
     tensor,
 )
 from interp.operator import Operator
-from interp.record import record_flat
+from interp.recorder import record_flat
 from interp.subgraph import SHAPE
 from tests.layers import Box, Note
 from transformations import Grad, grad, hessian, jvp, no_grad, vmap
