@@ -106,7 +106,9 @@ def test_what_a_scope_made_is_plain_when_it_is_over_and_what_a_function_made_is_
     jvp(lambda t: leaks.setdefault("JvpTransformation", t * 2.0), (x,), (x,))
     interp.record(lambda t: leaks.setdefault("Recorder", t * 2.0), Spec((2,), "float32"))
     for name, y in leaks.items():
-        with pytest.raises(LeakedValueError, match=f"outlived the transformation that made it: {name}, opened at test_"):
+        with pytest.raises(
+            LeakedValueError, match=f"outlived the transformation that made it: {name}, opened at test_"
+        ):
             y + 1.0
         with pytest.raises(LeakedValueError, match=name):
             y.numpy()
@@ -202,7 +204,7 @@ def test_caches_of_what_inference_said_are_bounded() -> None:
     before = len(_memos)
     for n in range(1, 600):
         ops.broadcast_to(tensor(1.0), (n,))
-        grad(lambda t: ops.sum(ops.broadcast_to(t, (n,))))(tensor(1.0))  # noqa: B023
+        grad(lambda t: ops.sum(ops.broadcast_to(t, (n,))))(tensor(1.0))
     assert len(_memos) - before < 20  # a shape is an operand and makes no new operator
     for entry in _memos.values():
         assert len(entry.programs) <= 512

@@ -360,6 +360,31 @@ def test_no_grad_in_one_task_is_not_seen_by_another() -> None:
     asyncio.run(main())
 
 
+def test_no_grad_in_one_thread_is_not_seen_by_another_that_records() -> None:
+    async def main() -> list[float]:
+        x, got = tensor(2.0), []
+        with Grad() as g:
+            g.wrt(x, callback=lambda d: got.append(d.item()))
+            done = threading.Event()
+
+            def other() -> None:
+                while not done.is_set():
+                    with no_grad():
+                        ops.exp(x)
+
+            task = asyncio.create_task(asyncio.to_thread(other))
+            await asyncio.sleep(0.01)
+            y = x * 0.0
+            for _ in range(3000):
+                y = y + x
+            done.set()
+            await task
+            g(y, tensor(1.0))
+        return got
+
+    assert asyncio.run(main()) == [3000.0]
+
+
 def test_the_default_dtype_belongs_to_the_thread_too() -> None:
     with default_dtype_scope("float64"):
         assert in_thread(default_dtype) == np.float32

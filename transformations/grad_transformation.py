@@ -116,7 +116,7 @@ class GradTransformation(Transformation):
     def apply_transformation(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run a computing operator below, and record it where an input is attached."""
         if not op.computes or self._suppressed:
-            return self.answer(op, inputs)
+            return self.answer(op, inputs, bool(self._suppressed))
         values: Sequence[Any]
         key: Any = self.scope
         if len(inputs) == 2:  # most often, and then without a loop
@@ -168,12 +168,14 @@ class GradTransformation(Transformation):
             fn.describe(outputs)
         return _attached(key, fn, outputs, graph.grads_read)
 
-    def answer(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
-        """The operators that ask rather than compute; and all while nothing is recorded."""
+    def answer(self, op: Operator, inputs: Sequence[Any], suppressed: bool) -> Sequence[Any]:
+        """The operators that ask rather than compute; and all for somebody for whom nothing is recorded."""
+        if suppressed and type(op) in _unless_suppressed:
+            return self.pass_on(op, inputs)
         answer = _answers.get(type(op))
         if answer is not None:
             return answer(self, op, inputs)
-        if op.kind is OperatorKind.IDENTITY_LIKE and not self._suppressed and self.mine(inputs[0]):
+        if op.kind is OperatorKind.IDENTITY_LIKE and not suppressed and self.mine(inputs[0]):
             value = inputs[0]
             return (value.unflatten(apply(op, value.value, *inputs[1:])),)
         return self.pass_on(op, inputs)
@@ -261,7 +263,7 @@ def _attached(key: Any, fn: GradFn, outputs: Sequence[Any], which: Sequence[bool
 
 def _get_attr(layer: GradTransformation, op: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     reads = op.attr in (GetAttr.Attr.VALUE, GetAttr.Attr.DATA)
-    if reads and layer.functional and not layer._suppressed and layer.mine(inputs[0]):
+    if reads and layer.functional and layer.mine(inputs[0]):
         value = inputs[0]
         raise GradError(
             f"the data of {short(value)}{computed_from(value)} was read under {layer.scope!r} (layers: "
@@ -308,8 +310,6 @@ def _closure(layer: GradTransformation, op: GetBackwardClosure, inputs: Sequence
 
 
 def _set_grad(layer: GradTransformation, op: SetGrad, inputs: Sequence[Any]) -> Sequence[Any]:
-    if layer._suppressed:
-        return layer.pass_on(op, inputs)
     n = op.nr_inputs
     outputs = layer.pass_on(op, inputs)
     backward = CustomBackward()
@@ -359,3 +359,4 @@ _answers: dict[type[Operator], Callable[[GradTransformation, Any, Sequence[Any]]
     GetGradSlot: _grad_slot,
     InsertGradCallback: _insert_callback,
 }
+_unless_suppressed = (GetAttr, SetGrad)
