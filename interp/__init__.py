@@ -16,7 +16,18 @@ from .basic import (
     PushScope,
     RenameValue,
 )
-from .dispatch import Segment, Transformation, apply, install_bottom, stack
+from .dispatch import (
+    Level,
+    Segment,
+    Transformation,
+    apply,
+    at_level,
+    current_level,
+    deliver,
+    exchanged,
+    install_bottom,
+    stack,
+)
 from .dtypes import default_dtype, default_dtype_scope, set_default_dtype
 from .errors import (
     DTypeError,
@@ -37,7 +48,7 @@ from .operator import OpDef, Operator, OperatorKind
 from .recorder import record
 from .subgraph import Expr, Subgraph
 from .tensor import Tensor, tensor
-from .value import Scope, Spec, Value, Wrapper
+from .value import LeafWrapper, Scope, Spec, Value, Wrapper
 
 __all__ = [
     "CreateTensor",
@@ -52,7 +63,9 @@ __all__ = [
     "IndexOutOfRangeError",
     "InterpError",
     "IsScalar",
+    "LeafWrapper",
     "LeakedValueError",
+    "Level",
     "LinearAlgebraError",
     "OpDef",
     "Operator",
@@ -74,9 +87,13 @@ __all__ = [
     "Value",
     "Wrapper",
     "apply",
+    "at_level",
+    "current_level",
     "debug_mode",
     "default_dtype",
     "default_dtype_scope",
+    "deliver",
+    "exchanged",
     "explain",
     "explain_stack",
     "infer",

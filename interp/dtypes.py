@@ -17,7 +17,6 @@ __all__ = [
     "default_dtype_scope",
     "dtype_of_scalar",
     "is_floating",
-    "is_inexact",
     "promote",
     "real_counterpart",
     "set_default_dtype",
@@ -91,9 +90,6 @@ def dtype_of_scalar(value: object) -> DType:
 def is_floating(dtype: DType) -> bool:
     """Whether gradients of this dtype make sense: real or complex floating."""
     return dtype.kind in "fc"
-
-
-is_inexact = is_floating
 
 
 def complex_counterpart(dtype: DType) -> DType:

@@ -26,7 +26,7 @@ from .dtypes import default_dtype, dtype_of_scalar
 from .errors import DTypeError, InterpError, LeakedValueError, LinearAlgebraError, OperatorError, RuleError, ShapeError
 from .host_data import host_array
 from .operator import Operator, memo
-from .value import Scope, Spec, Wrapper, short, spec_of
+from .value import LeafWrapper, Scope, Spec, Wrapper, short, spec_of
 
 __all__ = ["EvalTransformation", "NamedValue", "as_array", "infer"]
 
@@ -36,7 +36,7 @@ _SCALARS = (float, int, complex, bool)
 _KNOWN_UP_TO = 256
 
 
-class NamedValue(Wrapper):
+class NamedValue(LeafWrapper):
     """An array that was given a name by RenameValue; the evaluator's own wrapper."""
 
     __slots__ = ("name", "value")

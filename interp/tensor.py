@@ -35,7 +35,6 @@ class Syntax:
     def __init__(self) -> None:
         self.binary: dict[str, Operator] = {}
         self.call: dict[str, Callable[..., Any]] = {}
-        self.namespace: Any = None
 
     def meaning(self, name: str) -> Callable[..., Any]:
         try:

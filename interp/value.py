@@ -9,7 +9,7 @@ import numpy as np
 from .dtypes import DType, dtype_of_scalar
 from .errors import DTypeError, LeakedValueError, Line, user_line
 
-__all__ = ["Scope", "Spec", "Value", "Wrapper", "computed_from", "layers_of", "settle", "spec_of"]
+__all__ = ["LeafWrapper", "Scope", "Spec", "Value", "Wrapper", "computed_from", "layers_of", "settle", "spec_of"]
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -113,15 +113,31 @@ class Wrapper:
         return len(self.shape)
 
     def symbolic_shape(self) -> Any:
-        """The shape as a value that may be given to an operator (a tuple, or a recorded stand-in for one)."""
+        """The shape as a value that may be given to an operator: a tuple, or a recorded stand-in for one.
+
+        By default `shape`; see `LeafWrapper`.
+        """
         return self.shape
 
-    def symbolic_spec(self) -> Spec:
-        """Shape and dtype for inference, without counting as a read of the concrete shape."""
+    def symbolic_spec(self) -> Any:
+        """Shape and dtype for inference. By default from `shape`, which makes a record good for that shape only."""
         return Spec(self.shape, self.dtype, self.weak)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(short, self.flatten()))})"
+
+
+class LeafWrapper(Wrapper):
+    """A wrapper with the shape and dtype of its first leaf, of which it tells as much as that does, recorded or not."""
+
+    __slots__ = ()
+
+    def symbolic_shape(self) -> Any:
+        leaf = self.flatten()[0]
+        return leaf.symbolic_shape() if isinstance(leaf, Wrapper) else shape_of(leaf)
+
+    def symbolic_spec(self) -> Any:
+        return spec_of(self.flatten()[0])
 
 
 Scalar: TypeAlias = Union[bool, int, float, complex]

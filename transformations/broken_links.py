@@ -9,7 +9,7 @@ from interp import GetAttr, Transformation, apply, pytree
 from interp.errors import Line, user_line
 from interp.operator import Operator, OperatorKind
 from interp.tensor import from_value
-from interp.value import Scope, Wrapper, dtype_of, short
+from interp.value import LeafWrapper, Scope, Wrapper, dtype_of, short
 from ops.elemwise import Elemwise
 
 from .backward_graph import backward_graph_for
@@ -20,7 +20,7 @@ from .gradient import value_of
 __all__ = ["why_zero"]
 
 
-class TaintedValue(Wrapper):
+class TaintedValue(LeafWrapper):
     """A value computed from the arguments. `cut` is None while gradients still flow through it."""
 
     __slots__ = ("cut", "value")

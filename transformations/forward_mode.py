@@ -14,10 +14,20 @@ import numpy as np
 
 from interp import CreateTensor, GetAttr, GradError, OpDef, OperatorError, Segment, Transformation, apply, pytree, rules
 from interp.dispatch import deliver
-from interp.dtypes import DType, is_floating
+from interp.dtypes import is_floating
 from interp.operator import Operator, OperatorKind
 from interp.tensor import from_value
-from interp.value import Scope, Wrapper, computed_from, dtype_of, is_weak, layers_of, shape_of, short, spec_of
+from interp.value import (
+    LeafWrapper,
+    Scope,
+    Wrapper,
+    computed_from,
+    dtype_of,
+    layers_of,
+    shape_of,
+    short,
+    spec_of,
+)
 
 from .grad_operators import DetachGrad
 from .gradient import name_of, positions_of, value_of, zeros_like
@@ -42,7 +52,7 @@ def register_jvp_rule(owner: type[OpDef], rule: JvpRule, *, replace: bool = Fals
     return rule
 
 
-class DualValue(Wrapper):
+class DualValue(LeafWrapper):
     """A primal value and its tangent, of one shape and dtype."""
 
     __slots__ = ("origin", "primal", "tangent")
@@ -61,25 +71,6 @@ class DualValue(Wrapper):
 
     def unflatten(self, leaves: tuple[Any, ...]) -> DualValue:
         return DualValue(self.scope, leaves[0], leaves[1], self.origin)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return shape_of(self.primal)
-
-    @property
-    def dtype(self) -> DType:
-        return dtype_of(self.primal)
-
-    @property
-    def weak(self) -> bool:
-        return is_weak(self.primal)
-
-    def symbolic_shape(self) -> Any:
-        value = self.primal
-        return value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value)
-
-    def symbolic_spec(self) -> Any:
-        return spec_of(self.primal)
 
     def __repr__(self) -> str:
         return f"DualValue({short(self.primal)}, {short(self.tangent)})"

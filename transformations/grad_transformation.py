@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from interp import CreateTensor, GetAttr, GradError, OpDef, Segment, Transformation, apply, rules
-from interp.dispatch import current_level, deliver
+from interp.dispatch import deliver
 from interp.operator import Operator, OperatorKind
-from interp.position import local
 from interp.value import Scope, Wrapper, computed_from, layers_of, short
 
 from .backward_graph import backward_graph_for
@@ -57,9 +54,6 @@ def register_grad_rule(owner: type[OpDef], rule: GradRule, *, replace: bool = Fa
         raise GradError(f"{owner.__name__} already has a custom gradient rule; pass replace=True to give it another")
     _custom_rules[owner] = rule
     return rule
-
-
-ndarray = np.ndarray
 
 
 class GradTransformation(Transformation):
@@ -149,7 +143,7 @@ class GradTransformation(Transformation):
             if answered is not None:
                 return answered
         graph = backward_graph_for(op, values, mask)
-        outputs = (local.thread.position or current_level()).deliver(op, values)
+        outputs = deliver(op, values)
         if graph is None:
             return outputs
         if graph.mask != mask:  # some of the attached inputs have no gradient

@@ -10,8 +10,8 @@ import numpy as np
 
 from interp import GradError, apply, rules
 from interp.dispatch import current_level
-from interp.dtypes import DType, is_floating
-from interp.value import Scope, Wrapper, dtype_of, is_weak, settle, shape_of, short, spec_of
+from interp.dtypes import is_floating
+from interp.value import LeafWrapper, Scope, Wrapper, dtype_of, settle, shape_of, short, spec_of
 from ops.arithmetic import ADD
 
 from .backward_graph import Share
@@ -93,7 +93,7 @@ class GradKey(Scope):
         return f"<GradKey{label} opened at {self.opened_at}{'' if self.live else ', finished'}>"
 
 
-class GradValue(Wrapper):
+class GradValue(LeafWrapper):
     """A value that gradients are asked of: what it is below, and the slot of its gradient."""
 
     __slots__ = ("fn", "index", "value")
@@ -127,25 +127,6 @@ class GradValue(Wrapper):
 
     def settled(self) -> Any:
         return self.value
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return shape_of(self.value)
-
-    @property
-    def dtype(self) -> DType:
-        return dtype_of(self.value)
-
-    @property
-    def weak(self) -> bool:
-        return is_weak(self.value)
-
-    def symbolic_shape(self) -> Any:
-        value = self.value
-        return value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value)
-
-    def symbolic_spec(self) -> Any:
-        return spec_of(self.value)
 
     def source(self) -> str:
         return self.fn.origin()
