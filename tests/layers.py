@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interp import Transformation, Wrapper, apply, stack
 from interp.operator import Operator
+
+
+def in_threads(work: Callable[[int], object], seeds: Iterable[int]) -> None:
+    """Run `work` of each seed in a thread of its own, all at once; raises what the first of them raised."""
+    failures: list[BaseException] = []
+
+    def guarded(seed: int) -> None:
+        try:
+            work(seed)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(seed,)) for seed in seeds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 class Note(Transformation):

@@ -7,7 +7,6 @@ what is saved and freed in test_memory.py, composition in test_composition.py.
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import ops
 from interp import LeakedValueError, OpDef, Spec, Transformation, apply, rules, tensor
 from interp.operator import _LIMIT, Memo, Operator, _memos, memo
 from interp.value import Wrapper
-from tests.layers import Box
+from tests.layers import Box, in_threads
 from tests.samples import all_samples
 from transformations import Grad, grad, jvp, make_backward_graph, vmap
 from transformations.backward_graph import OptimizedBackwardGraph
@@ -211,25 +210,15 @@ def test_caches_of_what_inference_said_are_bounded() -> None:
 
 
 def test_caches_are_safe_under_threads() -> None:
-    failures: list[BaseException] = []
-
     def work(seed: int) -> None:
         random = np.random.default_rng(seed)
-        try:
-            for _ in range(60):
-                shape = tuple(random.integers(1, 4, random.integers(1, 4)))
-                x = tensor(random.uniform(0.5, 1.5, shape).astype(np.float32))
-                got = grad(lambda t: ops.sum(ops.log(t) * t))(x)
-                np.testing.assert_allclose(got.numpy(), 1 + np.log(x.numpy()), rtol=1e-5)
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(60):
+            shape = tuple(random.integers(1, 4, random.integers(1, 4)))
+            x = tensor(random.uniform(0.5, 1.5, shape).astype(np.float32))
+            got = grad(lambda t: ops.sum(ops.log(t) * t))(x)
+            np.testing.assert_allclose(got.numpy(), 1 + np.log(x.numpy()), rtol=1e-5)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(8))
 
 
 def test_operators_are_hashed_at_most_once() -> None:

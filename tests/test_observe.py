@@ -35,7 +35,7 @@ from interp import (
 )
 from interp.observe import Event
 from interp.operator import Operator
-from tests.layers import Box, Note, depth
+from tests.layers import Box, Note, depth, in_threads
 from transformations import Function, Grad, grad, hessian, no_grad, vmap
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -235,24 +235,14 @@ def test_depth_is_counted_by_thread() -> None:
 
 
 def test_threads_log_for_themselves() -> None:
-    failures: list[BaseException] = []
-
     def work(count: int) -> None:
-        try:
-            for _ in range(20):
-                with log_dispatch() as events:
-                    for _ in range(count):
-                        tensor(1.0) + 1.0
-                assert len(computed(events)) == count
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(20):
+            with log_dispatch() as events:
+                for _ in range(count):
+                    tensor(1.0) + 1.0
+            assert len(computed(events)) == count
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(1, 6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(1, 6))
 
 
 def test_a_value_that_computes_to_describe_itself_does_not_disturb_the_log() -> None:

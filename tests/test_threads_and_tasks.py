@@ -17,7 +17,7 @@ import pytest
 import ops
 from interp import LeakedValueError, StackError, Tensor, apply, default_dtype, default_dtype_scope, stack, tensor
 from interp.operator import Operator
-from tests.layers import Note, depth
+from tests.layers import Note, depth, in_threads
 from transformations import Grad, grad, no_grad, vmap
 
 
@@ -120,30 +120,20 @@ def test_a_gradient_value_in_another_thread_reads_as_a_constant() -> None:
 
 def test_threads_with_nested_scopes_give_right_results() -> None:
     stop = time.monotonic() + 10.0
-    failures: list[BaseException] = []
-
     def work(seed: int) -> None:
         random = np.random.default_rng(seed)
-        try:
-            while time.monotonic() < stop:
-                a = random.uniform(0.5, 1.5, 3).astype(np.float32)
-                x = tensor(a)
-                got: list[Tensor] = []
-                with Note("n"), Grad() as g:
-                    g.wrt(x, callback=got.append)
-                    y = grad(lambda t: ops.sum(t * t * t))(x)
-                    g(y, tensor(np.ones(3, np.float32)))
-                np.testing.assert_allclose(got[0].numpy(), 6 * a, rtol=1e-5)
-                assert depth() == 1
-        except BaseException as error:
-            failures.append(error)
+        while time.monotonic() < stop:
+            a = random.uniform(0.5, 1.5, 3).astype(np.float32)
+            x = tensor(a)
+            got: list[Tensor] = []
+            with Note("n"), Grad() as g:
+                g.wrt(x, callback=got.append)
+                y = grad(lambda t: ops.sum(t * t * t))(x)
+                g(y, tensor(np.ones(3, np.float32)))
+            np.testing.assert_allclose(got[0].numpy(), 6 * a, rtol=1e-5)
+            assert depth() == 1
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(8))
 
 
 def test_a_thread_does_not_see_the_layers_of_another() -> None:
