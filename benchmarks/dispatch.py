@@ -3,7 +3,7 @@
 A chain of 200 alternating `*` and `+` on 4 float32 elements, on Tensor handles against the same chain on the arrays:
 medians of 25, best of three rounds, in which the numpy chain is measured beside each contestant. Opening the scope (and
 in the second row attaching and the backward call) is inside, shared by the 200. `--deep` adds the backward pass of
-chains of up to 10^6 operations, with its time and memory an operation.
+chains of up to 10^6 operations, with its time and memory an operation; `--pieces` what one `x * y` is made of.
 """
 
 from __future__ import annotations
@@ -160,6 +160,33 @@ def peers() -> dict[str, tuple[Callable[[], object] | None, Callable[[], object]
     return found
 
 
+def pieces() -> None:
+    """One `x * y` from the inside out: the least of forty rounds for each, taken in turn."""
+    x, w = tensor(A), tensor(A)
+    count = 1000
+    evaluate = interp.current_level().layer.apply_transformation
+    multiply = ops.Elemwise("MUL")
+    best: dict[str, float] = {}
+
+    def take(name: str, f: Callable[[], object]) -> None:
+        start = time.perf_counter()
+        for _ in range(count):
+            f()
+        each = (time.perf_counter() - start) / count * 1e9
+        best[name] = min(best.get(name, each), each)
+
+    for _ in range(40):
+        take("numpy.multiply itself", lambda: np.multiply(A, A))
+        take("the evaluator and the kernel of Elemwise around it", lambda: evaluate(multiply, (A, A)))
+        take("x * y on handles, nothing attached", lambda: x * w)
+        with Grad() as g:
+            attached = tensor(A)
+            g.wrt(attached)
+            take("x * y with x attached", lambda: attached * w)
+    for name, nanoseconds in best.items():
+        print(f"  {name:<55} {nanoseconds:6.0f} ns", flush=True)
+
+
 def long_chain(length: int) -> None:
     """Forward and backward through this many small operations."""
     x, w = tensor(A), tensor(np.ones(4, np.float32))
@@ -190,6 +217,7 @@ def deep() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deep", action="store_true", help="chains of 10^3 to 10^6 operations")
+    parser.add_argument("--pieces", action="store_true", help="one x * y from the inside out")
     arguments = parser.parse_args()
     print(f"core: {'compiled' if interp.is_compiled() else 'pure Python'}; ratios to bare numpy (spread of the rounds)")
     for name, (f, base, budget) in rows().items():
@@ -202,6 +230,8 @@ def main() -> None:
     for name, (forward, both) in peers().items():
         shown = [f"{ratio(f, bare)[0]:6.2f}" if f else "     -" for f in (forward, both)]
         print(f"  {name:<12} forward {shown[0]}   forward + backward {shown[1]}", flush=True)
+    if arguments.pieces:
+        pieces()
     if arguments.deep:
         deep()
 

@@ -247,6 +247,7 @@ def test_a_callback_of_a_grad_manager_changes_the_gradient() -> None:
 def test_a_parameter_that_is_not_reached_keeps_no_gradient() -> None:
     w, v = T(2), T(2)
     gm = GradManager().attach([w, v])
+    assert gm.attached_tensors() == [w, v]
     with gm:
         gm.backward(ops.sum(w * w))
     assert L(w.grad) == [4]
