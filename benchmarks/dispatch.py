@@ -162,7 +162,7 @@ def peers() -> dict[str, tuple[Callable[[], object] | None, Callable[[], object]
 
 def pieces() -> None:
     """One `x * y` from the inside out: the least of forty rounds for each, taken in turn."""
-    x, w = tensor(A), tensor(A)
+    x, w, attached = tensor(A), tensor(A), tensor(A)
     count = 1000
     evaluate = interp.current_level().layer.apply_transformation
     multiply = ops.Elemwise("MUL")
@@ -180,7 +180,6 @@ def pieces() -> None:
         take("the evaluator and the kernel of Elemwise around it", lambda: evaluate(multiply, (A, A)))
         take("x * y on handles, nothing attached", lambda: x * w)
         with Grad() as g:
-            attached = tensor(A)
             g.wrt(attached)
             take("x * y with x attached", lambda: attached * w)
     for name, nanoseconds in best.items():
