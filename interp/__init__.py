@@ -26,6 +26,7 @@ from .dispatch import (
     deliver,
     exchanged,
     install_bottom,
+    read,
     stack,
 )
 from .dtypes import default_dtype, default_dtype_scope, set_default_dtype
@@ -43,6 +44,7 @@ from .errors import (
     TraceError,
 )
 from .evaluate import EvalTransformation, infer
+from .handle_reader import HandleReader
 from .observe import debug_mode, explain, explain_stack, log_dispatch, name_of, observe_from_environment, rename, scope
 from .operator import OpDef, Operator, OperatorKind
 from .recorder import record
@@ -60,6 +62,7 @@ __all__ = [
     "GetId",
     "GetName",
     "GradError",
+    "HandleReader",
     "IndexOutOfRangeError",
     "InterpError",
     "IsScalar",
@@ -100,6 +103,7 @@ __all__ = [
     "is_compiled",
     "log_dispatch",
     "name_of",
+    "read",
     "record",
     "rename",
     "rules",

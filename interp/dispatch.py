@@ -22,7 +22,9 @@ from .operator import Operator
 from .position import Thread, local
 from .value import Scope, Wrapper, settle
 
-__all__ = ["Handle", "Level", "Segment", "Transformation", "apply", "current_level", "deliver", "method_of", "stack"]
+__all__ = [
+    "Handle", "Level", "Segment", "Transformation", "apply", "current_level", "deliver", "method_of", "read", "stack",
+]  # fmt: skip
 
 ndarray = np.ndarray
 
@@ -73,6 +75,8 @@ class Transformation:
 
     segment: ClassVar[Segment] = Segment.MIDDLE
     only_wrapped: ClassVar[type[Wrapper] | None] = None
+    reads_handles: ClassVar[bool] = False
+    """Whether the layer is asked what a handle above it refers to, as a `HandleReader` is."""
 
     scope: Scope | None = None
     registered: bool = False
@@ -187,7 +191,7 @@ class Level:
     Immutable. A level whose layer was unregistered since (or registered anew, elsewhere) passes everything through.
     """
 
-    __slots__ = ("below", "depth", "guard", "layer", "observer", "plain", "scope")
+    __slots__ = ("below", "depth", "guard", "layer", "observer", "plain", "reader", "scope")
 
     def __init__(
         self, layer: Transformation, below: Level | None, observer: Any = None, scope: Scope | None = None
@@ -197,6 +201,8 @@ class Level:
         self.observer = observer
         self.depth: int = 0 if below is None else below.depth + 1
         self.scope: Scope = scope or layer.scope or _NO_SCOPE
+        # The first level from here on down whose layer says what handles refer to.
+        self.reader: Level | None = self if layer.reads_handles else None if below is None else below.reader
         # What the level wants to see: computing operators on wrappers of this type, or everything (None).
         self.guard: type[Wrapper] | None = layer.only_wrapped if below is not None and observer is None else None
         # The first level that wants a computing operator none of whose inputs is a wrapper.
@@ -355,7 +361,7 @@ def apply(op: Operator, *inputs: Any) -> tuple[Any, ...]:
         if kind is not ndarray:
             if kind is _handle_type or isinstance(value, Handle):
                 handles = True
-                value = value._value
+                value = value._value if level.reader is None else read_at(level, value)
                 kind = type(value)
             if kind is not ndarray and isinstance(value, Wrapper):
                 plain = False
@@ -395,6 +401,9 @@ def method_of(op: Operator, otherwise: Callable[[Any, Any], Any]) -> Callable[[A
         made = _new(_handle_type)
         thread = local.thread
         level = thread.position or _chain.get() or _bottom
+        if level.reader is not None:
+            a = read_at(level, left)
+            b = read_at(level, right)
         if type(a) is ndarray and type(b) is ndarray:
             level = level.plain
             if level.below is None and level.observer is None:
@@ -414,6 +423,24 @@ def method_of(op: Operator, otherwise: Callable[[Any, Any], Any]) -> Callable[[A
 def deliver(op: Operator, values: Sequence[Any]) -> Sequence[Any]:
     """`apply` for a layer: a sequence of values (no handles) in, one out."""
     return current_level().deliver(op, values)
+
+
+def read_at(level: Level, handle: Handle) -> Any:
+    """What `handle` refers to for code whose operators go to `level`."""
+    reader = level.reader
+    if reader is None:
+        return handle._value
+    return reader.layer.read_handle(handle, reader.below)  # type: ignore[attr-defined]
+
+
+def read(handle: Handle) -> Any:
+    """The value that `handle` refers to; a layer that records which handles were read is asked for it.
+
+    >>> import interp, ops
+    >>> read(interp.tensor(1.0))
+    array(1., dtype=float32)
+    """
+    return read_at(current_level(), handle)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias
 import attrs
 
 from .basic import GetName, PopScope, PushScope, RenameValue
-from .dispatch import Transformation, apply, current_level, levels_from, observe_everywhere, observed
+from .dispatch import Transformation, apply, current_level, levels_from, observe_everywhere, observed, read
 from .errors import Line, user_line
 from .operator import Operator
 from .tensor import Tensor, as_operand, call_one
@@ -248,4 +248,4 @@ def rename(x: Any, name: str) -> Tensor:
 def name_of(x: Any) -> str:
     """The name that a value was given; "" when it has none."""
     operand = as_operand(x)
-    return str(apply(GetName(), operand._value if isinstance(operand, Tensor) else operand)[0])
+    return str(apply(GetName(), read(operand) if isinstance(operand, Tensor) else operand)[0])

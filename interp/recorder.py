@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from . import pytree, rules
 from .basic import CreateTensor, GetAttr, GetId, GetName, IsScalar
-from .dispatch import Handle, Level, Segment, Transformation
+from .dispatch import Handle, Level, Segment, Transformation, current_level, read
 from .errors import TraceError
 from .evaluate import EvalTransformation, infer
 from .operator import Operator, OperatorKind
@@ -181,7 +181,9 @@ def record_flat(
     recorder = Recorder()
     thread = local.thread
     saved = thread.position
+    reader = current_level().reader
     thread.position = Level(recorder, None)
+    thread.position.reader = reader  # a handle that is read here is read on the caller's behalf
     try:
         inputs = [recorder.variable(spec) for spec in specs]
         recorder.names = {value.var: name for value, name in zip(inputs, names, strict=False)}
@@ -208,6 +210,6 @@ def record(f: Callable[..., Any], *specs: Any) -> Subgraph:
 
     def body(values: list[RecordedValue]) -> list[Any]:
         result = f(*pytree.unflatten(tree, map(from_value, values)))
-        return [v._value if isinstance(v, Handle) else v for v in pytree.leaves_of(result)]
+        return [read(v) if isinstance(v, Handle) else v for v in pytree.leaves_of(result)]
 
     return record_flat(body, flat, [f"{name} of {label}" for name in names])[0]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .basic import GetAttr
-from .dispatch import Handle, Level, current_level
+from .dispatch import Handle, Level, current_level, read
 from .errors import OperatorError, RuleError
 from .operator import Operator
 from .position import local
@@ -230,7 +230,7 @@ class Subgraph:
         from .tensor import from_value
 
         handles = any(isinstance(value, Handle) for value in inputs)
-        results = self.run([value._value if isinstance(value, Handle) else value for value in inputs])
+        results = self.run([read(value) if isinstance(value, Handle) else value for value in inputs])
         return tuple(map(from_value, results)) if handles else tuple(results)
 
     def replace(self, exprs: Sequence[Expr], outputs: Sequence[int] | None = None) -> Subgraph:

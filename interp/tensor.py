@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .basic import CreateTensor, GetAttr
-from .dispatch import Handle, apply, deliver, install_handle, method_of
+from .dispatch import Handle, Level, apply, current_level, install_handle, method_of, read, read_at
 from .dtypes import DType, default_dtype, dtype_of_scalar
 from .errors import DTypeError, ShapeError
+from .handle_reader import gradient_at, read_array_at, rebind_at, write_gradient_at
 from .host_data import host_array, numeric
 from .operator import Operator
 from .value import Wrapper, dtype_of, settle, shape_of, short
@@ -57,7 +58,7 @@ def as_operand(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind not in "biufc":
             raise DTypeError(f"an array of dtype {value.dtype} is not a value; numbers and booleans are")
-        return np.array(value)
+        return read_array_at(current_level(), value) if isinstance(value, np.ndarray) else np.array(value)
     if isinstance(value, (list, tuple)):
         return tensor(value)
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
@@ -67,27 +68,29 @@ def as_operand(value: Any) -> Any:
 
 def call(op: Operator, *operands: Any) -> tuple[Tensor, ...]:
     """Apply `op` for a public function: any operands in (a tuple is a shape), Tensors out."""
-    return tuple([from_value(value) for value in deliver(op, _values(operands, op))])
+    level = current_level()
+    return tuple([from_value(value) for value in level.deliver(op, _values(operands, op, level))])
 
 
 def call_one(op: Operator, *operands: Any) -> Tensor:
     """`call` for an operator with one output."""
-    return from_value(deliver(op, _values(operands, op))[0])
+    level = current_level()
+    return from_value(level.deliver(op, _values(operands, op, level))[0])
 
 
-def _values(operands: Sequence[Any], op: Operator) -> list[Any]:
+def _values(operands: Sequence[Any], op: Operator, level: Level) -> list[Any]:
     values: list[Any] = []
     for x in operands:
         kind = type(x)
         if kind is Tensor:
-            x = x._value
+            x = x._value if level.reader is None else read_at(level, x)
         elif kind is not tuple:
             try:
                 x = as_operand(x)
             except (DTypeError, ShapeError) as error:
                 raise type(error)(f"{op!r}, input {len(values)}: {error}") from None
             if isinstance(x, Handle):
-                x = x._value
+                x = read_at(level, x)
         values.append(x)
     return values
 
@@ -115,18 +118,16 @@ class Tensor(Handle):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that a GradManager added up for this handle; None before the first."""
-        try:
-            return self._grad
-        except AttributeError:
-            return None
+        gradient: Tensor | None = gradient_at(current_level(), self)
+        return gradient
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        self._grad = value
+        write_gradient_at(current_level(), self, value)
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.grad = None
 
     # What is known without data.
 
@@ -173,7 +174,7 @@ class Tensor(Handle):
 
         Raises what a layer raises whose values have no data, or must not be cut from their gradient.
         """
-        return apply(_READ, self._value)[0]
+        return apply(_READ, read(self))[0]
 
     def item(self) -> Any:
         """The one element as a Python number. Raises ShapeError when there is not exactly one."""
@@ -194,7 +195,7 @@ class Tensor(Handle):
         return array.copy() if copy else array
 
     def __bool__(self) -> bool:
-        truth = apply(_TRUTH, self._value)[0]
+        truth = apply(_TRUTH, read(self))[0]
         if truth.size != 1:
             raise ShapeError(
                 f"a Tensor of shape {self.shape} is neither true nor false; use ops.any or ops.all, or ops.where"
@@ -216,7 +217,7 @@ class Tensor(Handle):
         return int(self.item())
 
     def __repr__(self) -> str:
-        value = self._value
+        value = read(self)
         while isinstance(value, Wrapper):
             try:
                 below = value.unwrap() if value.scope.live else value.settled()
@@ -242,10 +243,10 @@ class Tensor(Handle):
     # Copies share the value: it cannot change.
 
     def __copy__(self) -> Tensor:
-        return from_value(self._value)
+        return from_value(read(self))
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return from_value(self._value)
+        return from_value(read(self))
 
     def __reduce__(self) -> Any:
         return (_restore, (np.asarray(self.numpy()), type(self._value) in _SCALARS))
@@ -257,7 +258,7 @@ class Tensor(Handle):
 
     def _rebind(self, value: Any) -> Tensor:
         """Make the handle refer to another value of the same shape and dtype."""
-        self._value = value
+        rebind_at(current_level(), self, value)
         return self
 
     def _update(self, sign: str, other: Any) -> Tensor:
@@ -272,7 +273,7 @@ class Tensor(Handle):
             if not np.can_cast(updated.dtype, self.dtype, "same_kind"):
                 raise DTypeError(f"in-place {sign}: a {updated.dtype} result cannot be stored in {self.dtype}")
             updated = syntax.meaning("astype")(updated, self.dtype)
-        return self._rebind(updated._value)
+        return self._rebind(read(updated))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._rebind(syntax.meaning("setitem")(self, index, value)._value)
@@ -404,10 +405,11 @@ def binary(sign: str, left: Any, right: Any) -> Any:
     """The operator of a sign, applied; NotImplemented where an operand is nothing that it could take."""
     op = syntax.binary[sign]
     try:
-        values = _values((as_operand(left), as_operand(right)), op)  # here a tuple is data, not a shape
+        level = current_level()
+        values = _values((as_operand(left), as_operand(right)), op, level)  # here a tuple is data, not a shape
     except DTypeError:
         return NotImplemented
-    return from_value(deliver(op, values)[0])
+    return from_value(level.deliver(op, values)[0])
 
 
 def install_sign(sign: str, op: Operator) -> None:
@@ -417,7 +419,9 @@ def install_sign(sign: str, op: Operator) -> None:
 
     def mixed(self: Tensor, other: Any) -> Any:
         if type(other) in _SCALARS:
-            return from_value(deliver(op, (self._value, other))[0])
+            level = current_level()
+            value = self._value if level.reader is None else read_at(level, self)
+            return from_value(level.deliver(op, (value, other))[0])
         return binary(sign, self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
@@ -472,7 +476,7 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
 
 def _create(data: Any, dtype: Any) -> Any:
     if isinstance(data, Handle):
-        value = settle(data._value)
+        value = settle(read(data))
         if dtype is None or dtype_of(value) == np.dtype(dtype):
             return value
         return syntax.meaning("astype")(data, dtype)._value
@@ -481,6 +485,11 @@ def _create(data: Any, dtype: Any) -> Any:
     if isinstance(data, (list, tuple)) and _has_tensor(data):
         stacked = syntax.meaning("from_sequence")(data)
         return (stacked if dtype is None else syntax.meaning("astype")(stacked, numeric(dtype)))._value
+    if type(data) is ndarray and current_level().reader is not None:  # whoever keeps track must see it as it is
+        host_array(data, dtype)
+        value = apply(_COPY, data)[0]
+        same = dtype is None or dtype_of(value) == numeric(dtype)
+        return value if same else syntax.meaning("astype")(from_value(value), numeric(dtype))._value
     return apply(_COPY, host_array(data, dtype))[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 
-from interp import OpDef, ShapeError, Spec, Tensor, rules
+from interp import OpDef, ShapeError, Spec, Tensor, read, rules
 from interp.tensor import call_one
 from interp.value import Wrapper, shape_of, spec_of
 
@@ -31,7 +31,7 @@ class SumTo(OpDef):
 
 def shape_value(x: Any) -> Any:
     """The shape of `x` as an operand: a tuple, or a recorded stand-in when a rule is being recorded."""
-    value = x._value if isinstance(x, Tensor) else x
+    value = read(x) if isinstance(x, Tensor) else x
     return value.symbolic_shape() if isinstance(value, Wrapper) else shape_of(value)
 
 
@@ -42,7 +42,7 @@ def _same_shape(x: Any, y: Any) -> bool:
 def shape_operand(shape: Any) -> Any:
     """What an operator takes for a shape argument: a tuple of ints, or the recorded stand-in for one."""
     if isinstance(shape, Tensor):
-        return shape._value
+        return read(shape)
     if isinstance(shape, Wrapper):
         return shape
     return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 
-from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, rules, tensor
+from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, read, rules, tensor
 from interp.dtypes import DType, default_dtype, dtype_of_scalar
 from interp.tensor import as_operand, call_one, from_value
 from interp.value import dtype_of
@@ -344,7 +344,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if copy is False and (not isinstance(obj, Tensor) or (dtype is not None and obj.dtype != np.dtype(dtype))):
         raise OperatorError("asarray: host data, and another dtype, cannot be had without a copy")
     if isinstance(obj, Tensor) and copy:
-        obj = from_value(obj._value)
+        obj = from_value(read(obj))
     if isinstance(obj, Tensor) and dtype is None:
         return obj
     return tensor(obj, dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from interp import DTypeError, ShapeError, Tensor
+from interp import DTypeError, ShapeError, Tensor, read
 from interp.dtypes import promote
 from interp.tensor import call_one, from_value, syntax
 from interp.value import is_weak
@@ -47,7 +47,7 @@ def getitem(x: Any, key: Any, /) -> Tensor:
     """
     handle = as_handle(x)
     index, arrays = parse(handle, key)
-    return call_one(_reader(index), handle, *arrays) if index else from_value(handle._value)
+    return call_one(_reader(index), handle, *arrays) if index else from_value(read(handle))
 
 
 def index_set(x: Any, key: Any, value: Any, /) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 
-from interp import OpDef, RuleError, Tensor, TraceError, Transformation, Wrapper, apply, pytree
+from interp import OpDef, RuleError, Tensor, TraceError, Transformation, Wrapper, apply, pytree, read
 from interp.dispatch import Level, at_level, current_level
 from interp.recorder import record_flat
 from interp.tensor import from_value
@@ -249,7 +249,7 @@ def _packed(residuals: Any, layer: Transformation) -> tuple[list[Any], _Recipe]:
     values: list[Any] = []
     recipe: list[tuple[bool, Wrapper | None, int]] = []
     for leaf in leaves:
-        value = leaf._value if isinstance(leaf, Tensor) else leaf
+        value = read(leaf) if isinstance(leaf, Tensor) else leaf
         mine = _wrapped(value, layer)
         parts = value.flatten() if mine else (value,)
         recipe.append((isinstance(leaf, Tensor), value if mine else None, len(parts)))

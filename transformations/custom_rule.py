@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from interp import GradError, RuleError, Tensor, apply, pytree
+from interp import GradError, RuleError, Tensor, apply, pytree, read
 from interp.dispatch import Handle
 from interp.tensor import as_operand, from_value
 
@@ -27,7 +27,7 @@ Flat = Sequence[Any]
 
 def _value(x: Any) -> Any:
     x = as_operand(x)
-    return x._value if isinstance(x, Handle) else x
+    return read(x) if isinstance(x, Handle) else x
 
 
 def _is_operand(leaf: Any) -> bool:
@@ -239,7 +239,7 @@ class custom_jvp(Generic[R]):
             return function(values), tuple(map(from_value, values))
 
         def backward(residuals: Any, cotangents: Flat) -> list[Any]:
-            primals = [x._value for x in residuals]
+            primals = [read(x) for x in residuals]
             moving = [i for i, p in enumerate(residuals) if p.dtype.kind in "fc"]
 
             def pushed(*tangents: Any) -> Any:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from interp import GradError, Tensor, apply
+from interp import GradError, Tensor, apply, read
 from interp.dispatch import Handle
-from interp.tensor import as_operand, from_value
+from interp.tensor import from_value
 
 from .grad_operators import AttachGrad, GradBackward, IsAttachedTo
 from .grad_transformation import GradTransformation
+from .gradient import value_of
 from .tape import GradKey
 
 __all__ = ["Grad", "GradManager"]
@@ -60,12 +61,12 @@ class Grad:
         for x in tensors:
             if not isinstance(x, Tensor):
                 raise GradError(f"Grad.wrt takes Tensors, not {type(x).__name__}; make one with tensor(...)")
-            x._rebind(apply(AttachGrad(key), x._value, _as_receiver(callback))[0])
+            x._rebind(apply(AttachGrad(key), read(x), _as_receiver(callback))[0])
         return self
 
     def is_attached_to(self, x: Tensor) -> bool:
         """Whether gradients are asked of `x` here, or of something it was computed from."""
-        return bool(apply(IsAttachedTo(self._open_key()), x._value)[0])
+        return bool(apply(IsAttachedTo(self._open_key()), read(x))[0])
 
     def __call__(self, ys: Any, dys: Any) -> None:
         """Run the backward pass from outputs `ys` with their gradients `dys`: a Tensor each, or sequences.
@@ -77,8 +78,8 @@ class Grad:
         cotangents = _as_list(dys)
         if len(outputs) != len(cotangents):
             raise GradError(f"{len(outputs)} outputs need {len(outputs)} gradients, not {len(cotangents)}")
-        values = [y._value for y in outputs]
-        values += [None if dy is None else getattr(as_operand(dy), "_value", dy) for dy in cotangents]
+        values = [read(y) for y in outputs]
+        values += [None if dy is None else value_of(dy) for dy in cotangents]
         apply(GradBackward(key), *values)
 
     def _open_key(self) -> GradKey:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from interp import DTypeError, GradError, OperatorError, ShapeError, apply, pytree
+from interp import DTypeError, GradError, OperatorError, ShapeError, apply, pytree, read
 from interp.dispatch import Handle
 from interp.dtypes import is_floating
 from interp.tensor import as_operand, from_value
@@ -33,7 +33,7 @@ def name_of(f: Callable[..., Any]) -> str:
 def value_of(x: Any) -> Any:
     """The value of a leaf of a pytree. Raises DTypeError where it is none."""
     operand = as_operand(x)
-    return settle(operand._value if isinstance(operand, Handle) else operand)
+    return settle(read(operand) if isinstance(operand, Handle) else operand)
 
 
 class _Argument:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, rules
+from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Tensor, read, rules
 from interp.dtypes import default_dtype, is_floating
 from interp.tensor import call, call_one
 
@@ -269,7 +269,7 @@ def batch_norm(
     for handle, moved in ((running_mean, new_mean), (running_var, new_var)):
         if not isinstance(handle, Tensor):
             raise OperatorError("batch_norm(inplace=True) rebinds the handles of running statistics: pass Tensors")
-        handle._rebind(moved._value)
+        handle._rebind(read(moved))
     return y
 
 
