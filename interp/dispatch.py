@@ -455,6 +455,27 @@ def at_level(level: Level) -> Iterator[None]:
         thread.position = saved
 
 
+@contextmanager
+def upon(*layers: Transformation) -> Iterator[Level]:
+    """Within the block, `apply` starts at the first of these layers, which lie in this order on where it started.
+
+    They are not registered, so nobody's stack changes; their scopes begin and end with the block.
+    """
+    level = current_level()
+    observer = level.observer
+    for layer in reversed(layers):
+        layer.scope = layer.make_scope()
+        level = Level(layer, level, observer)
+    try:
+        with at_level(level):
+            yield level
+    finally:
+        for layer in layers:
+            if layer.scope is not None:
+                layer.scope.close()
+                layer.scope = None
+
+
 def at_bottom() -> AbstractContextManager[None]:
     """Within the block, `apply` goes straight to the evaluator."""
     return at_level(_bottom)

@@ -41,6 +41,8 @@ class Operator:
     kind: ClassVar[OperatorKind] = OperatorKind.OTHER
     computes: ClassVar[bool] = False
     is_program: ClassVar[bool] = False
+    stays_in_programs: ClassVar[bool] = False
+    """Of an operator that does not compute but says something to layers: whether a record of it must keep it."""
 
     def inline(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """For an operator that carries programs (`is_program`): run them, one `apply` an operator."""

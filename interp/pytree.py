@@ -7,7 +7,10 @@ from typing import Any
 
 import optree
 
-__all__ = ["flatten", "flatten_arguments", "flatten_with_paths", "leaves_of", "map_leaves", "structure_of", "unflatten"]
+__all__ = [
+    "flatten", "flatten_arguments", "flatten_with_paths", "leaves_of", "map_leaves", "paths_of",
+    "structure_of", "unflatten",
+]  # fmt: skip
 
 
 def flatten(
@@ -45,6 +48,11 @@ def leaves_of(tree: Any) -> list[Any]:
 def structure_of(tree: Any, *, none_is_leaf: bool = False) -> Any:
     """The structure of a pytree; structures compare equal when they are the same nesting."""
     return optree.tree_structure(tree, none_is_leaf=none_is_leaf)
+
+
+def paths_of(structure: Any) -> list[tuple[Any, ...]]:
+    """How each leaf of a structure is reached from the root."""
+    return [tuple(path) for path in optree.treespec_paths(structure)]
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -127,7 +127,7 @@ class Recorder(Transformation):
         if not any(self.mine(value) for value in inputs):
             return _evaluator.apply_transformation(op, inputs)
         if not op.computes:
-            return self.answer(op, inputs)
+            return self.kept(op, inputs) if op.stays_in_programs else self.answer(op, inputs)
         if op.is_program and type(op) not in rules.infer:
             return op.inline(inputs)
         specs = infer(op, [spec_of(value) for value in inputs])
@@ -135,6 +135,12 @@ class Recorder(Transformation):
         outputs = [self.variable(spec) for spec in specs]
         self.exprs.append(Expr(op, numbers, [value.var for value in outputs]))
         return outputs
+
+    def kept(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Write down an identity-like operator that layers will want to see when the program runs."""
+        output = self.variable(spec_of(inputs[0]))
+        self.exprs.append(Expr(op, [self.number(value) for value in inputs], [output.var]))
+        return (output,)
 
     def answer(self, op: Operator, inputs: Sequence[Any]) -> Sequence[Any]:
         value = inputs[0]

@@ -270,7 +270,7 @@ class Subgraph:
         return "\n".join([*lines, "}"])
 
     def __repr__(self) -> str:
-        return f"<program at {id(self):#x}: {len(self.inputs)} inputs, {len(self.exprs)} operators>"
+        return f"<program: {len(self.inputs)} inputs, {len(self.exprs)} operators>"
 
 
 def _written(outputs: str, expr: Expr) -> str:

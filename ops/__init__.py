@@ -3,7 +3,7 @@
 The names are those of the Python Array API standard where it has one.
 """
 
-from . import linalg, nn
+from . import linalg, nn, programs
 from .activation import relu, sigmoid
 from .arithmetic import *
 from .array_protocols import *
@@ -25,6 +25,7 @@ from .manipulation import *
 from .matmul import *
 from .padding import *
 from .products import ProductOfOthers
+from .programs import Call, eval_shape
 from .rearranging import *
 from .reduction import *
 from .rounding import *

@@ -25,8 +25,14 @@ from .grad_operators import (
 from .grad_scope import Grad, GradManager
 from .grad_transformation import GradTransformation, register_grad_rule
 from .gradient import grad, hessian, hvp, jacrev, stop_gradient, value_and_grad, vjp
+from .lazy_eval import LazyEvalTransformation, LazyValue
+from .program_rules import JointProgram
 from .suppression import no_grad
+from .symbolic_eval import SymbolicValue, SymbolTransformation
 from .tape import BackwardGraphWithClosure, CustomBackward, GradFn, GradKey, GradSlot, GradValue, OutputAttr
+from .trace_result import TraceResult, TraceVar, VarKind
+from .tracing import CacheInfo, Traced, trace
+from .tracing_layer import IOMarkVar, TraceMarkVar, TracingTransformation, TracingValue
 from .vectorize import BatchedValue, VmapTransformation, vmap
 
 __all__ = [
@@ -34,6 +40,7 @@ __all__ = [
     "BackwardGraph",
     "BackwardGraphWithClosure",
     "BatchedValue",
+    "CacheInfo",
     "CustomBackward",
     "CustomCall",
     "DetachGrad",
@@ -51,12 +58,25 @@ __all__ = [
     "GradSlot",
     "GradTransformation",
     "GradValue",
+    "IOMarkVar",
     "InsertGradCallback",
     "IsAttachedTo",
+    "JointProgram",
     "JvpTransformation",
+    "LazyEvalTransformation",
+    "LazyValue",
     "OptimizedBackwardGraph",
     "OutputAttr",
     "SetGrad",
+    "SymbolTransformation",
+    "SymbolicValue",
+    "TraceMarkVar",
+    "TraceResult",
+    "TraceVar",
+    "Traced",
+    "TracingTransformation",
+    "TracingValue",
+    "VarKind",
     "VmapTransformation",
     "custom_jvp",
     "custom_vjp",
@@ -72,6 +92,7 @@ __all__ = [
     "register_grad_rule",
     "register_jvp_rule",
     "stop_gradient",
+    "trace",
     "value_and_grad",
     "vjp",
     "vmap",

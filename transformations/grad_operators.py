@@ -80,6 +80,7 @@ class DetachGrad(Operator):
     """The one input, cut from the innermost gradient layer that holds it; from all of them with `everywhere`."""
 
     kind: ClassVar[OperatorKind] = OperatorKind.IDENTITY_LIKE
+    stays_in_programs: ClassVar[bool] = True
     everywhere: bool = False
 
     def fallback(self, inputs: Sequence[Any]) -> Sequence[Any]:

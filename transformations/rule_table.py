@@ -16,7 +16,8 @@ Written by `python -m transformations.rule_table > docs/operators.md`; a test ho
 
 - **rule**: written beside the operator. **derived**: follows from its table row, or (a tangent) from its gradient by
   transposition. **none**: there is no gradient, by mathematics or by dtype. **loop**: `vmap` runs it example by
-  example. Every operator has a kernel and an inference rule.
+  example. **program**: as the operators of the program that it carries. Every operator has a kernel and an inference
+  rule.
 - *merge*: contributions of many uses to one gradient are added up in one operator.
 """
 
@@ -37,6 +38,8 @@ def operator_classes(base: type[OpDef] = OpDef) -> list[type[OpDef]]:
 def _cell(table: RuleTable, cls: type[OpDef]) -> str:
     if cls in table:
         return "rule"
+    if cls.is_program and table.name in ("vjp", "jvp", "batch"):
+        return "program"
     if table is rules.jvp and cls in rules.vjp:
         return "derived"
     return {"batch": "loop", "merge": ""}.get(table.name, "none")
