@@ -14,10 +14,11 @@ from interp.dispatch import deliver
 from interp.dtypes import is_floating
 from interp.operator import memo
 from interp.recorder import record_flat
-from interp.subgraph import SHAPE, Expr
+from interp.subgraph import Expr
 from interp.tensor import from_value
 from interp.value import settle, spec_of
 from ops.programs.call import Call, specs_of_outputs
+from ops.programs.straight_line import with_known_shapes
 
 from .custom_call import zeros_of
 from .grad_transformation import register_grad_rule
@@ -64,7 +65,7 @@ class JointProgram:
         self._split(op, joint, len(specs), len(program.outputs))
 
     def _split(self, op: Call, joint: Subgraph, n_inputs: int, n_outputs: int) -> None:
-        joint = _with_known_shapes(joint)
+        joint = with_known_shapes(joint)
         cotangents = joint.inputs[n_inputs:]
         late = set(cotangents)
         forward: list[Expr] = []
@@ -87,18 +88,6 @@ class JointProgram:
         ).without_dead_code()
         self.forward = Call(first, f"{label}, forward", op.backend)
         self.backward = Call(second, f"{label}, backward", op.backend)
-
-
-def _with_known_shapes(program: Subgraph) -> Subgraph:
-    """The same program with the shapes that it was recorded for as constants."""
-    constants = dict(program.constants)
-    kept = []
-    for expr in program.exprs:
-        if expr.op is SHAPE:
-            constants[expr.outputs[0]] = program.specs[expr.outputs[0]]
-        else:
-            kept.append(expr)
-    return Subgraph(program.inputs, constants, kept, program.outputs, program.specs)
 
 
 def _zeros(spec: Spec) -> Any:

@@ -21,13 +21,20 @@ __all__ = ["CompiledProgram", "backend", "compile_program", "default_backend", "
 class CompiledProgram:
     """A program made ready to run: call it with a sequence of arrays, get a list of arrays.
 
-    `program` is what is run, after the passes; `source` is what was generated, for reading. Calls may overlap.
+    `program` is what is run, after the passes. Calls may overlap.
     """
 
-    def __init__(self, program: Subgraph, run: Callable[[Sequence[Any]], list[Any]], source: str = "") -> None:
+    def __init__(
+        self, program: Subgraph, run: Callable[[Sequence[Any]], list[Any]], source: Callable[[], str] | None = None
+    ) -> None:
         self.program = program
-        self.source = source
+        self._source = source
         self._run = run
+
+    @property
+    def source(self) -> str:
+        """What was generated, as text; "" before that."""
+        return "" if self._source is None else self._source()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         return self._run(inputs)
@@ -108,8 +115,7 @@ def _one_by_one(program: Subgraph) -> CompiledProgram:
         with at_bottom():
             return program.run(inputs)
 
-    return CompiledProgram(program, run, str(program))
+    return CompiledProgram(program, run, lambda: str(program))
 
 
-register_backend("numpy", _one_by_one)
 register_backend("eager", _one_by_one)

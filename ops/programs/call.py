@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 
 from interp import DTypeError, OpDef, OperatorError, ShapeError, Spec, Subgraph, rules
 from interp.evaluate import infer as infer_operator
-from interp.value import short
+from interp.value import Wrapper, short, spec_of
 
 from .backends import compile_program
 
 __all__ = ["Call", "check_inputs", "specs_of_outputs"]
+
+ndarray = np.ndarray
 
 
 @attrs.frozen(eq=False)
@@ -56,8 +59,6 @@ def specs_of_outputs(program: Subgraph) -> tuple[Any, ...]:
     """The Specs of the outputs; inferred, where the program does not know them."""
     if all(var in program.specs for var in program.outputs):
         return tuple(program.specs[var] for var in program.outputs)
-    from interp.value import spec_of
-
     specs = dict(program.specs)
     specs.update({var: spec_of(value) for var, value in program.constants.items()})
     for expr in program.exprs:
@@ -75,11 +76,20 @@ def _infer(op: Call, *specs: Any) -> tuple[Spec, ...]:
 @rules.kernel.register(Call, per_operator=True)
 def _kernel(op: Call) -> Callable[..., Any]:
     program, backend, label = op.program, op.backend, op.label
-    count = len(program.inputs)
+    specs = [program.specs.get(var) for var in program.inputs]
+    wanted = [(s.shape, s.dtype) if isinstance(s, Spec) and not s.weak else (None, None) for s in specs]
+    count = len(wanted)
 
     def run(*inputs: Any) -> tuple[Any, ...]:
         if len(inputs) != count:
             check_inputs(program, [None] * len(inputs), label)
+        for value, (shape, dtype) in zip(inputs, wanted, strict=True):
+            if type(value) is not ndarray:
+                if isinstance(value, Wrapper):
+                    raise TypeError("not an array")  # the evaluator takes it apart and tries again
+                check_inputs(program, [spec_of(each) for each in inputs], label)
+            elif value.shape != shape or value.dtype != dtype:
+                check_inputs(program, [spec_of(each) for each in inputs], label)
         return tuple(compile_program(program, backend)(inputs))
 
     return run
