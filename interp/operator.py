@@ -79,7 +79,8 @@ class OpDef(Operator):
     gives typed errors and checks what the kernel returns) or only to explain a kernel that failed.
     `keeps_weak` says whether Python scalars reach the kernel as they are (weakly typed); otherwise the
     evaluator turns them into arrays of the default dtype first. `shape_from_data` says that the shapes of the
-    outputs depend on data, so that inference can only refuse (with TraceError).
+    outputs depend on data, so that inference can only refuse (with TraceError). `cuts_gradient` says that some inputs
+    have no gradient by choice, though the outputs move with them.
     """
 
     __slots__ = ()
@@ -88,6 +89,7 @@ class OpDef(Operator):
     checks_first: ClassVar[bool] = True
     keeps_weak: ClassVar[bool] = False
     shape_from_data: ClassVar[bool] = False
+    cuts_gradient: ClassVar[bool] = False
 
 
 class Memo:

@@ -40,18 +40,20 @@ class CallSignature:
         self.structure = structure
         self.values: list[Any] = []
         self.parts: list[Any] = []
+        values, parts = self.values, self.parts
+        plain = level.reader is None
         for i, leaf in enumerate(leaves):
+            if plain and type(leaf) is Tensor and type(value := leaf._value) is ndarray:  # most often
+                values.append(value)
+                parts.append((value.shape, value.dtype))
+                continue
             part, value = _part(leaf, level)
             if part is None:
                 part = self._static(f, i, leaf)
             else:
-                self.values.append(value)
-            self.parts.append(part)
-        self.key = (structure, default_dtype(), *self.parts)
-        try:
-            hash(self.key)
-        except TypeError as error:
-            raise TraceError(f"trace({f.__name__}): the arguments cannot be told apart by hashing: {error}") from None
+                values.append(value)
+            parts.append(part)
+        self.key = (structure, default_dtype(), *parts)
 
     def _static(self, f: Callable[..., Any], i: int, leaf: Any) -> tuple[Any, ...]:
         value = leaf.value if isinstance(leaf, Static) else leaf

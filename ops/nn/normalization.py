@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -50,6 +50,8 @@ class UpdateStatistic(OpDef):
 
     Nothing learns through a running statistic: there is no gradient.
     """
+
+    cuts_gradient: ClassVar[bool] = True
 
     momentum: float
 

@@ -79,17 +79,16 @@ def _kernel(op: Call) -> Callable[..., Any]:
     specs = [program.specs.get(var) for var in program.inputs]
     wanted = [(s.shape, s.dtype) if isinstance(s, Spec) and not s.weak else (None, None) for s in specs]
     count = len(wanted)
+    all_arrays = (None, None) not in wanted
 
     def run(*inputs: Any) -> tuple[Any, ...]:
         if len(inputs) != count:
             check_inputs(program, [None] * len(inputs), label)
-        for value, (shape, dtype) in zip(inputs, wanted, strict=True):
-            if type(value) is not ndarray:
-                if isinstance(value, Wrapper):
-                    raise TypeError("not an array")  # the evaluator takes it apart and tries again
-                check_inputs(program, [spec_of(each) for each in inputs], label)
-            elif value.shape != shape or value.dtype != dtype:
-                check_inputs(program, [spec_of(each) for each in inputs], label)
+        found = [(value.shape, value.dtype) if type(value) is ndarray else (None, None) for value in inputs]
+        if not all_arrays or found != wanted:
+            if any(isinstance(value, Wrapper) for value in inputs):
+                raise TypeError("not an array")  # the evaluator takes it apart and tries again
+            check_inputs(program, [spec_of(value) for value in inputs], label)
         return tuple(compile_program(program, backend)(inputs))
 
     return run

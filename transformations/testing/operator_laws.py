@@ -1,4 +1,4 @@
-"""The conformance kit: laws that every operator must keep, checked on samples.
+"""Laws that every operator must keep, checked on samples.
 
 `check_operator(op, samples)` holds inference against evaluation, the gradient against finite differences to second
 order, and the tangent against the gradient. Use it on operators of your own, as the project's tests do on all of its.
@@ -16,8 +16,8 @@ from interp.evaluate import infer
 from interp.tensor import from_value
 from interp.value import spec_of
 
-from .backward_graph import make_backward_graph
-from .gradient import vjp
+from ..backward_graph import make_backward_graph
+from ..gradient import vjp
 
 __all__ = ["ConformanceError", "check_operator"]
 
@@ -30,8 +30,9 @@ def check_operator(op: OpDef, samples: Iterable[Sequence[Any]], *, order: int = 
     """Check the rules of `op` on each sample, a sequence of its inputs (float64 arrays at smooth points).
 
     Laws: inference says what evaluation gives; the inputs are not written to; the gradient equals central finite
-    differences, to second order; the tangent, where there is a rule for it, is the adjoint of the gradient; gradients
-    have their input's dtype, for float32 too. Raises ConformanceError naming the law that is broken.
+    differences, to second order, and is there where the outputs move; the tangent, where there is a rule for it, is the
+    adjoint of the gradient; gradients have their input's dtype, for float32 too. Raises ConformanceError naming the law
+    that is broken.
 
     >>> import ops
     >>> check_operator(ops.Elemwise("EXP"), [(np.array([0.5, -1.0]),)])
@@ -41,6 +42,7 @@ def check_operator(op: OpDef, samples: Iterable[Sequence[Any]], *, order: int = 
         _check_inference(op, inputs)
         _check_single_precision(op, inputs)
         moving = _moving(op, inputs)
+        _check_still(op, inputs, moving, rtol)
         if moving:
             _check_gradient(op, inputs, moving, rtol)
             _check_tangent(op, inputs, moving, rtol)
@@ -146,6 +148,19 @@ def _check_gradient(op: OpDef, inputs: Sequence[Any], moving: Sequence[int], rto
         wanted = _directional(f, xs, vs, weights, 1e-3)
         _compare(f"the gradient by input {moving[k]} and finite differences differ", op, inputs,
                  _inner(gradients, vs), wanted, rtol)  # fmt: skip
+
+
+def _check_still(op: OpDef, inputs: Sequence[Any], moving: Sequence[int], rtol: float) -> None:
+    """What has no gradient must not move the outputs."""
+    if op.cuts_gradient or type(op) not in rules.vjp:
+        return
+    for i, x in enumerate(inputs):
+        if i in moving or not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+            continue
+        f = _function(op, inputs, [i])
+        weights = _weights(f(x), 1)
+        wanted = _directional(f, [x], _directions([x], 2), weights, 1e-3)
+        _compare(f"input {i} has no gradient, and the outputs move with it", op, inputs, 0.0, wanted, rtol)
 
 
 def _check_second(op: OpDef, inputs: Sequence[Any], moving: Sequence[int], rtol: float) -> None:
