@@ -3,7 +3,7 @@
 The names are those of the Python Array API standard where it has one.
 """
 
-from . import linalg, nn, programs
+from . import fft, linalg, nn, programs
 from .activation import relu, sigmoid
 from .arithmetic import *
 from .array_protocols import *

@@ -312,6 +312,13 @@ _FUNCTIONS: dict[str, Row] = {
     "real": ("real", "val!"),
     "imag": ("imag", "val!"),
     "array_equal": (_array_equal, "a1! a2!"),
+    # Fourier transforms.
+    **{f"fft.{name}": (f"fft.{name}", "a! n axis norm -out") for name in ("fft", "ifft", "rfft", "irfft")},
+    **{f"fft.{name}": (f"fft.{name}", "a! s axes norm -out") for name in ("fftn", "ifftn", "rfftn", "irfftn")},
+    "fft.hfft": ("fft.hfft", "a! n axis norm -out"),
+    "fft.ihfft": ("fft.ihfft", "a! n axis norm -out"),
+    "fft.fftshift": ("fft.fftshift", "x! axes"),
+    "fft.ifftshift": ("fft.ifftshift", "x! axes"),
     # Products and linear algebra.
     "dot": ("dot", "a! b! -out"),
     "outer": ("outer", "a! b! -out"),

@@ -62,7 +62,7 @@ def test_no_module_of_transformations_is_named_as_one_of_its_functions() -> None
     assert not modules & set(transformations.__all__)
 
 
-@pytest.mark.parametrize("package", [interp, ops, ops.nn, ops.linalg, transformations], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("package", [interp, ops, ops.nn, ops.linalg, ops.fft, transformations], ids=lambda p: p.__name__)
 def test_a_public_name_is_the_function_where_a_module_is_called_the_same(package: ModuleType) -> None:
     """Which of the two `package.name` is must not depend on what was imported first."""
     for module in pkgutil.iter_modules(package.__path__):

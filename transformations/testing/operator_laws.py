@@ -97,7 +97,16 @@ def _function(op: OpDef, inputs: Sequence[Any], moving: Sequence[int]) -> Callab
 
 def _weights(outputs: Sequence[Any], seed: int) -> list[Any]:
     random = np.random.default_rng(seed)
-    return [np.asarray(random.uniform(0.5, 1.5, y.shape), y.dtype) for y in outputs]
+    real = [random.uniform(0.5, 1.5, y.shape) for y in outputs]
+    return [
+        np.asarray(w + 1j * random.uniform(0.5, 1.5, y.shape) if y.dtype.kind == "c" else w, y.dtype)
+        for w, y in zip(real, outputs, strict=True)
+    ]
+
+
+def _pairing(weights: Any, y: Any) -> float:
+    """sum(weights * y); of complex numbers, whose cotangents are not conjugated, the real part."""
+    return float(np.sum(weights * _numbers(y)).real)
 
 
 def _numbers(x: Any) -> Any:
@@ -111,7 +120,7 @@ def _directional(
 
     def at(t: float) -> float:
         moved = [x + t * v for x, v in zip(xs, vs, strict=True)]
-        return sum(float(np.sum(w * _numbers(y))) for w, y in zip(weights, f(*moved), strict=True))
+        return sum(_pairing(w, y) for w, y in zip(weights, f(*moved), strict=True))
 
     return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
 
@@ -122,7 +131,7 @@ def _pulled(f: Callable[..., Any], xs: Sequence[Any], weights: Sequence[Any]) ->
 
 
 def _inner(gradients: Sequence[Any], vs: Sequence[Any]) -> float:
-    return sum(float(np.sum(_numbers(g) * v)) for g, v in zip(gradients, vs, strict=True))
+    return sum(_pairing(v, g) for g, v in zip(gradients, vs, strict=True))
 
 
 def _compare(law: str, op: OpDef, inputs: Sequence[Any], got: float, wanted: float, rtol: float) -> None:
@@ -202,7 +211,7 @@ def _check_tangent(op: OpDef, inputs: Sequence[Any], moving: Sequence[int], rtol
         if t is not None and (t.shape != y.shape or t.dtype != y.dtype):
             _fail("a tangent has another shape or dtype than its output", op, inputs, f"{spec_of(t._value)} for {y!r}")
     weights = _weights([y for _, y in floating], 1)
-    forward = sum(float(np.sum(w * _numbers(t))) for w, (t, _) in zip(weights, floating, strict=True) if t is not None)
+    forward = sum(_pairing(w, t) for w, (t, _) in zip(weights, floating, strict=True) if t is not None)
     backward = _inner(_pulled(f, xs, weights), vs)
     _compare("tangent and gradient are not adjoint", op, inputs, forward, backward, rtol)
 
